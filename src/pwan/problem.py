@@ -1,0 +1,156 @@
+"""The two nouns that travel the whole way: the registration problem and the registration result.
+
+Shapes: B problems solved at once, r source points, q reference points, D coordinates (2 or 3).
+A single registration is a batch of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+OK, FAILED = "ok", "failed"
+
+
+@dataclass(frozen=True)
+class RegistrationProblem:
+    """B registration problems of equal sizes.
+
+    Attributes:
+        source: (B, r, D) float64, the points Y that move.
+        reference: (B, q, D) float64, the points X that stay.
+        mass: (B,) float64 or None; the paper's m, in points, at most min(q, r); fractions are allowed.
+        distance: (B,) float64 or None; the paper's h, in the units of the points.
+        truth: (B, r, D) float64 or None; where each source point belongs, free of noise.
+
+    With neither mass nor distance the whole of the smaller set is to be matched. A synthetic problem may state both:
+    a mass-type method then uses the mass, a distance-type method the distance.
+
+    Raises:
+        ValueError: for anything that cannot be registered, with what was expected, what came and what to do.
+    """
+
+    source: Tensor
+    reference: Tensor
+    mass: Tensor | None = None
+    distance: Tensor | None = None
+    truth: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("source", "reference"):
+            _check_points(name, getattr(self, name))
+        (b, r, d), (b_ref, q, d_ref) = self.source.shape, self.reference.shape
+        if d != d_ref:
+            raise ValueError(
+                f"source and reference must have the same number of coordinates, but source is {d}-D and reference "
+                f"is {d_ref}-D; drop or add a coordinate in one of them"
+            )
+        if b != b_ref:
+            raise ValueError(f"source holds {b} problems and reference {b_ref}; a batch needs the same number of both")
+        if self.truth is not None and self.truth.shape != self.source.shape:
+            raise ValueError(f"truth must have the shape of source {(b, r, d)}, got {tuple(self.truth.shape)}")
+        for name in ("mass", "distance"):
+            value = getattr(self, name)
+            if value is None:
+                continue
+            if value.shape != (b,):
+                raise ValueError(
+                    f"{name} must be one number or one for each of the {b} problems, got {tuple(value.shape)}"
+                )
+            if not bool(torch.all(value > 0)) or bool(torch.any(torch.isnan(value))):
+                raise ValueError(f"{name} must be positive, got {value.tolist()}")
+        if self.mass is not None and bool(torch.any(self.mass > min(q, r))):
+            raise ValueError(
+                f"mass is counted in points and can be at most the size of the smaller set, {min(q, r)}; "
+                f"got {self.mass.tolist()}"
+            )
+
+    def __len__(self) -> int:
+        return self.source.shape[0]
+
+    def select(self, index: list[int]) -> RegistrationProblem:
+        """The problems with the given numbers, as a smaller batch."""
+        take = {
+            name: None if (value := getattr(self, name)) is None else value[index]
+            for name in ("source", "reference", "mass", "distance", "truth")
+        }
+        return replace(self, **take)
+
+
+@dataclass
+class RegistrationResult:
+    """What a method found for each of the B problems, in the reference's own coordinates.
+
+    Attributes:
+        transformed: (B, r, D) the moved source, after refinement; never NaN, also when status is "failed".
+        transformed_unrefined: (B, r, D) the moved source as the method proper left it, before refinement.
+        affine: (B, D, D), translation: (B, 1, D), displacement: (B, r, D), such that
+            transformed = source @ affine + translation + displacement.
+        matched: (B, r) bool, source points that carry transported mass.
+        reference_matched: (B, q) bool, reference points that receive transported mass.
+        potential: one callable for each problem, from (N, D) points in input coordinates to (N,) values in input
+            units, or None for methods without a potential.
+        history: one dict for each problem; each value is a list with one number a step.
+        seconds: time of the method for the whole batch divided by B.
+        steps: steps taken, one for each problem.
+        status: "ok" or "failed", one for each problem.
+        stop_reason: in words, one for each problem.
+    """
+
+    transformed: Tensor
+    transformed_unrefined: Tensor
+    affine: Tensor
+    translation: Tensor
+    displacement: Tensor
+    matched: Tensor
+    reference_matched: Tensor
+    status: list[str]
+    stop_reason: list[str]
+    steps: list[int]
+    seconds: float = 0.0
+    potential: list[Callable[[Tensor], Tensor]] | None = None
+    history: list[dict[str, list[float]]] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return self.transformed.shape[0]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What an observer of a running method is told: the step just done, of how many, and where the source is."""
+
+    step: int
+    steps: int
+    transformed: Callable[[], Tensor]  # computes (B, r, D) in input coordinates when called
+
+
+Observer = Callable[[Progress], None]
+
+
+def mean_squared_error(points: Tensor, truth: Tensor) -> Tensor:
+    """Mean over points of the squared distance to the truth, in squared units of the points; (B, r, D) to (B,)."""
+    return (points - truth).square().sum(-1).mean(-1)  # (B,)
+
+
+def _check_points(name: str, points: Tensor) -> None:
+    if points.ndim != 3 or points.shape[-1] not in (2, 3):
+        raise ValueError(f"{name} must have shape (B, N, D) with D 2 or 3, got {tuple(points.shape)}")
+    if points.dtype != torch.float64:
+        raise ValueError(f"{name} must be float64, so that far origins lose nothing; got {points.dtype}")
+    n, d = points.shape[1:]
+    if n < d + 1:
+        raise ValueError(f"{name} needs at least {d + 1} points in {d}-D, got {n}; give more points")
+    bad = ~torch.isfinite(points).all(-1)
+    if bool(bad.any()):
+        problem, row = torch.nonzero(bad)[0].tolist()
+        raise ValueError(
+            f"{name} must be finite, but {int(bad.sum())} of its points hold NaN or infinity (the first is row {row}"
+            + (f" of problem {problem}" if points.shape[0] > 1 else "")
+            + "); remove these rows"
+        )
+    constant = (points.amax(1) - points.amin(1)).amax(-1) == 0  # (B,)
+    if bool(constant.any()):
+        raise ValueError(f"all {n} points of {name} are the same point; a registration needs points that differ")
