@@ -11,16 +11,14 @@ Files whose name begins with an underscore are not methods. A method file must i
 
 from __future__ import annotations
 
-import dataclasses
-import difflib
 import importlib
 import pkgutil
-import typing
 from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
 from pwan.problem import Observer, RegistrationProblem, RegistrationResult
+from pwan.settings import build_settings, nearest
 
 
 def names() -> list[str]:
@@ -58,68 +56,3 @@ def run(
 ) -> RegistrationResult:
     """Register a batch of problems with the named method; ``seeds`` holds one integer for each problem."""
     return find(name).register(problem, settings(name, options), seeds=seeds, observer=observer)
-
-
-def build_settings(cls: type, options: Mapping[str, Any], *, owner: str) -> Any:
-    """An instance of the dataclass ``cls`` with checked options; every complaint names the owner and the key."""
-    hints = typing.get_type_hints(cls)
-    fields = [f.name for f in dataclasses.fields(cls)]
-    values = {}
-    for key, value in options.items():
-        if key not in fields:
-            raise ValueError(f"{owner} has no setting {key!r}{nearest(key, fields)}; it has {', '.join(fields)}")
-        try:
-            values[key] = _convert(hints[key], value)
-        except (TypeError, ValueError):
-            raise ValueError(f"{owner}: {key} must be {_describe(hints[key])}, got {value!r}") from None
-    try:
-        return cls(**values)
-    except ValueError as error:  # a range check of the dataclass itself
-        raise ValueError(f"{owner}: {error}") from None
-
-
-def nearest(word: str, choices: Sequence[str]) -> str:
-    """`` (did you mean 'x'?)`` for the choice nearest to the word, or nothing."""
-    close = difflib.get_close_matches(word, choices, n=1, cutoff=0.5)
-    return f" (did you mean {close[0]!r}?)" if close else ""
-
-
-def _convert(hint: Any, value: Any) -> Any:
-    """The value as the type hint wants it; raises TypeError or ValueError where it does not fit."""
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin is typing.Literal:
-        if value not in arguments:
-            raise ValueError
-        return value
-    if origin is tuple:
-        if isinstance(value, str):
-            raise TypeError
-        return tuple(_convert(arguments[0], v) for v in value)
-    if arguments:  # a union, the only other generic in use
-        for argument in sorted(arguments, key=lambda a: a is not type(None)):
-            try:
-                return _convert(argument, value)
-            except (TypeError, ValueError):
-                continue
-        raise TypeError
-    if hint is type(None):
-        if value is not None:
-            raise TypeError
-        return None
-    if hint is float and isinstance(value, (int, float)) and not isinstance(value, bool):
-        return float(value)
-    if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
-        raise TypeError
-    return value
-
-
-def _describe(hint: Any) -> str:
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin is typing.Literal:
-        return "one of " + ", ".join(map(repr, arguments))
-    if origin is tuple:
-        return f"a list of {_describe(arguments[0])}"
-    if arguments:
-        return " or ".join(_describe(a) for a in arguments)
-    names = {float: "a number", int: "a whole number", bool: "true or false", str: "a word", type(None): "null"}
-    return names.get(hint, str(hint))

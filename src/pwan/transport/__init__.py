@@ -1,0 +1,191 @@
+"""Partial Wasserstein-1 discrepancies: the exact linear programme and the Kantorovich-Rubinstein form with a network."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+
+from pwan.settings import build_settings
+
+# A sum of float32 weights and the mass computed from the same numbers elsewhere differ by about this much.
+MASS_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True)
+class TransportResult:
+    """A partial Wasserstein discrepancy.
+
+    Attributes:
+        value: L_M,m (>= 0, a sum of mass times distance) or L_D,h (<= 0), not divided by anything.
+        plan: exact solver: (q, r) float64, plan[i, j] is the mass carried between reference i and source j; else None.
+        potential: neural solver: maps (N, D) points in input coordinates (array or tensor) to their (N,) values, an
+            array in input units; else None.
+        lower_bound: neural solver: the objective at f / max(1, gradient_norm), at most the exact value as far as the
+            gradient norm was measured (see ``gradient_norm``); for the exact solver the value itself.
+        gradient_norm: neural solver: the largest norm of the potential's gradient at every point of both sets and at
+            random points of segments between them (option ``certificate_points``). The Lipschitz constant elsewhere
+            can be larger, so the bound is as good as this sample; None for the exact solver.
+    """
+
+    value: float
+    plan: np.ndarray | None = None
+    potential: Callable[[Any], np.ndarray] | None = None
+    lower_bound: float | None = None
+    gradient_norm: float | None = None
+
+
+@dataclass(frozen=True)
+class TransportProblem:
+    """Checked input of both solvers: float64 arrays, and exactly one of mass and distance.
+
+    Attributes:
+        reference: (q, D), source: (r, D).
+        reference_weights: (q,), source_weights: (r,); non-negative, of positive total.
+        mass: the mass to carry, or None.
+        distance: the threshold h in the units of the points, or None.
+    """
+
+    reference: np.ndarray
+    source: np.ndarray
+    reference_weights: np.ndarray
+    source_weights: np.ndarray
+    mass: float | None
+    distance: float | None
+
+
+def partial_wasserstein(
+    reference: ArrayLike | torch.Tensor,
+    source: ArrayLike | torch.Tensor,
+    *,
+    mass: float | None = None,
+    distance: float | None = None,
+    reference_weights: ArrayLike | torch.Tensor | None = None,
+    source_weights: ArrayLike | torch.Tensor | None = None,
+    solver: Literal["exact", "neural"] = "exact",
+    **options: Any,
+) -> TransportResult:
+    """The partial Wasserstein-1 discrepancy of two weighted point sets.
+
+    With ``mass`` it is L_M,m, the least cost of carrying the mass m (paper, equation POT_primal); with ``distance`` it
+    is L_D,h, in which each carried unit of mass costs its distance minus h (POT_primal_lag); with neither, all mass of
+    the lighter set is carried.
+
+    Args:
+        reference: (q, D) points, any D >= 1; array or tensor.
+        source: (r, D) points.
+        mass: the mass m to carry, at most the total weight of the lighter set; fractions are allowed. A mass above
+            that total by less than one millionth counts as the total (float32 weights).
+        distance: the threshold h, in the units of the points.
+        reference_weights: (q,) masses of the points, 1 each when not given; they need not sum to 1.
+        source_weights: (r,) masses of the points, 1 each when not given.
+        solver: "exact" (linear programme by POT, in float64; memory q times r) or "neural" (Theorems 1 and 2: a
+            potential network climbs the Kantorovich-Rubinstein form; memory q plus r).
+        options: settings of the solver: ``exact.ExactSettings`` or ``neural.NeuralSettings``.
+
+    Raises:
+        ValueError: for input that is not a pair of weighted point sets, a mass or distance out of range or both given,
+            or an unknown solver or option; says what was expected, what came and what to do.
+        RuntimeError: the exact solver ran out of iterations.
+    """
+    problem = check_problem(reference, source, mass, distance, reference_weights, source_weights)
+    if solver == "exact":
+        from pwan.transport import exact
+
+        value, plan = exact.solve(problem, build_settings(exact.ExactSettings, options, owner="the exact solver"))
+        return TransportResult(value=value, plan=plan, lower_bound=value)
+    if solver == "neural":
+        from pwan.transport import neural
+
+        return neural.solve([problem], build_settings(neural.NeuralSettings, options, owner="the neural solver"))[0]
+    raise ValueError(f"solver must be 'exact' or 'neural', got {solver!r}")
+
+
+def check_problem(
+    reference: ArrayLike | torch.Tensor,
+    source: ArrayLike | torch.Tensor,
+    mass: float | None = None,
+    distance: float | None = None,
+    reference_weights: ArrayLike | torch.Tensor | None = None,
+    source_weights: ArrayLike | torch.Tensor | None = None,
+) -> TransportProblem:
+    """The arguments of ``partial_wasserstein`` as float64 arrays, with the mass filled in where neither is given.
+
+    Raises:
+        ValueError: as ``partial_wasserstein``.
+    """
+    x, y = _points("reference", reference), _points("source", source)
+    if x.shape[1] != y.shape[1]:
+        raise ValueError(
+            f"reference and source must have the same number of coordinates, but reference is {x.shape[1]}-D and "
+            f"source is {y.shape[1]}-D; drop or add coordinates in one of them"
+        )
+    a = _weights("reference_weights", reference_weights, len(x))
+    b = _weights("source_weights", source_weights, len(y))
+    if mass is not None and distance is not None:
+        raise ValueError("give mass or distance, not both: the first fixes how much is carried, the second how far")
+    if distance is not None:
+        return TransportProblem(x, y, a, b, mass=None, distance=_positive("distance", distance))
+    total = float(min(a.sum(), b.sum()))
+    if mass is None:
+        return TransportProblem(x, y, a, b, mass=total, distance=None)
+    m = _positive("mass", mass)
+    if m > total * (1 + MASS_TOLERANCE):
+        raise ValueError(
+            f"mass can be at most the total weight of the lighter set, {total:g}, got {m:g}; give a smaller mass"
+        )
+    return TransportProblem(x, y, a, b, mass=min(m, total), distance=None)
+
+
+def _array(name: str, value: Any) -> np.ndarray:
+    """The value as a float64 array of its own (weights in float32 do not sum to what float64 sums to)."""
+    if isinstance(value, torch.Tensor):
+        value = value.detach().cpu().numpy()
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind not in "biuf":
+            raise TypeError
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be an array of real numbers, got {type(value).__name__}") from None
+    return array.astype(np.float64)
+
+
+def _points(name: str, value: Any) -> np.ndarray:
+    points = _array(name, value)
+    if points.ndim != 2 or 0 in points.shape:
+        raise ValueError(f"{name} must have shape (N, D) with at least one point, got {points.shape}")
+    bad = ~np.isfinite(points).all(1)
+    if bad.any():
+        raise ValueError(
+            f"{name} must be finite, but {int(bad.sum())} of its {len(points)} points hold NaN or infinity (the first "
+            f"is row {int(bad.argmax())}); remove these rows"
+        )
+    return points
+
+
+def _weights(name: str, value: Any, n: int) -> np.ndarray:
+    if value is None:
+        return np.ones(n)
+    weights = _array(name, value)
+    if weights.shape != (n,):
+        raise ValueError(f"{name} must hold one weight for each of the {n} points, got shape {weights.shape}")
+    if not np.isfinite(weights).all() or (weights < 0).any():
+        raise ValueError(f"{name} must be finite and not negative, got values from {weights.min()} to {weights.max()}")
+    if weights.sum() == 0:
+        raise ValueError(f"{name} must not all be zero: there is nothing to carry")
+    return weights
+
+
+def _positive(name: str, value: Any) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be one positive number, got {value!r}") from None
+    if not (number > 0 and math.isfinite(number)):
+        raise ValueError(f"{name} must be positive and finite, got {number:g}")
+    return number

@@ -1,0 +1,101 @@
+"""The Kantorovich-Rubinstein form of the partial Wasserstein-1 discrepancies, as a function of the network's output.
+
+The potential is f = -|o|, and f = max(-|o|, -h) at source points (clipping reference points never helps the maximum);
+for complete transport f = o. Reference weights are a_i, source weights b_j, m_b = sum b_j; then (Theorems 1 and 2)
+
+- distance type: L_D,h = sup  sum a_i f(x_i) - sum b_j max(f(y_j), -h) - h m_b;
+- mass type:     L_M,m = sup  sum a_i f(x_i) - sum b_j max(f(y_j), -h) + h (m - m_b), the sup taken over h as well.
+  For fixed f this is concave in h and its maximiser is the m-th smallest |f(y_j)|, which leaves
+  sum a_i f(x_i) - (the sum of the largest f(y_j) that make up mass m): the exact threshold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+Kind = Literal["mass", "distance", "complete"]
+
+
+@dataclass(frozen=True)
+class Objective:
+    """Value and slopes of the discrepancy for one state of the network.
+
+    Attributes:
+        value: (B,) the objective to be maximised, in units of mass times length.
+        reference_slope: (B, q) d value / d o at the reference points.
+        source_slope: (B, r) d value / d o at the source points.
+        source_share: (B, r) the mass of each source point that counts (is transported).
+        threshold: (B,) the distance threshold h in force; infinite for complete transport.
+        threshold_slope: (B,) d value / d h for a learned h, else None.
+    """
+
+    value: Tensor
+    reference_slope: Tensor
+    source_slope: Tensor
+    source_share: Tensor
+    threshold: Tensor
+    threshold_slope: Tensor | None = None
+
+
+def objective(
+    reference_output: Tensor,
+    source_output: Tensor,
+    kind: Kind,
+    *,
+    mass: Tensor | None = None,
+    threshold: Tensor | None = None,
+    reference_weights: Tensor | float = 1.0,
+    source_weights: Tensor | float = 1.0,
+) -> Objective:
+    """The discrepancy of the given kind from the network's output at the reference (B, q) and the source (B, r).
+
+    Args:
+        kind: "mass" needs ``mass`` (B,), and with ``threshold`` (B,) as well h is that learned one instead of the exact
+            one; "distance" needs ``threshold``, the paper's h; "complete" matches all of both sets.
+        reference_weights, source_weights: (B, q) and (B, r), or one number for all points.
+    """
+    a = torch.as_tensor(reference_weights, dtype=reference_output.dtype).expand_as(reference_output)
+    b = torch.as_tensor(source_weights, dtype=source_output.dtype).expand_as(source_output)
+    if kind == "complete":
+        # both sets carry the mass of the source
+        a = a * (b.sum(1, keepdim=True) / a.sum(1, keepdim=True))
+        value = (a * reference_output).sum(1) - (b * source_output).sum(1)
+        return Objective(value, a, -b, b, torch.full_like(value, torch.inf))
+    f_reference, f_source = -reference_output.abs(), -source_output.abs()
+    value = (a * f_reference).sum(1)  # (B,)
+    slope = None
+    if kind == "mass" and threshold is None:
+        assert mass is not None
+        share = largest_share(f_source, mass, b)
+        value = value - (share * f_source).sum(1)
+        threshold = torch.where(share > 0, f_source, 0.0).amin(1).neg()  # the m-th smallest |f(y)|
+    else:
+        assert threshold is not None
+        inside = f_source > -threshold[:, None]
+        share = b * inside
+        source_mass = b.sum(1)
+        value = value - (b * f_source.maximum(-threshold[:, None])).sum(1)
+        if kind == "distance":
+            # an infinite h matches everything; its constant - h m_b is left out
+            value = value - torch.where(threshold.isinf(), 0.0, threshold * source_mass)
+        else:
+            assert mass is not None
+            value = value + threshold * (mass - source_mass)
+            slope = mass - share.sum(1)
+    return Objective(value, -a * reference_output.sign(), share * source_output.sign(), share, threshold, slope)
+
+
+def largest_share(values: Tensor, mass: Tensor, weights: Tensor) -> Tensor:
+    """How much of each point's weight belongs to the largest values that together make up the mass.
+
+    (B, n) values, (B,) mass, (B, n) weights to (B, n) shares in [0, weight]; the point at the threshold counts in part.
+    """
+    order = values.argsort(dim=1, descending=True, stable=True)
+    sorted_weights = weights.gather(1, order)
+    before = sorted_weights.cumsum(1) - sorted_weights
+    taken = (mass[:, None] - before).clamp(min=0.0).minimum(sorted_weights)
+    return torch.empty_like(values).scatter_(1, order, taken)

@@ -1,0 +1,264 @@
+"""The potential network: a point-wise perceptron with hand-written passes, batched over B problems.
+
+Each of the B problems has a network of its own. A network update needs the output o, its gradient with respect to the
+weights, and for the gradient penalty also the gradient g = do/dx and the derivative of the penalty with respect to the
+weights. Since the activation is piecewise linear, all of these follow from three passes over the layers:
+
+- forward: h_k = L(h_{k-1} W_k + b_k), o = <h_last, w> (+ <h_2, w'> with the skip connection) + c;
+- backward: delta_k = do/d(pre-activation of layer k), which gives g = J^T W_1 delta_1, J being the Jacobian of the features;
+- tangent: t_k, the derivative of h_k along dP/dg, P being the penalty.
+
+The gradient of "sum_n a_n o_n + P" with respect to W_k is then the single product (a h_{k-1} + t_{k-1})^T delta_k, so a
+penalised update costs 4/3 of one without a penalty; automatic differentiation needs a second graph for it.
+``tests/transport/test_potential.py`` compares every pass with automatic differentiation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from pwan.randomness import torch_generator
+
+CHUNK = 16384  # points a pass handles at once: keeps the working memory of a million points small
+_leaky_backward = torch.ops.aten.leaky_relu_backward.default
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """What the network looks like.
+
+    Attributes:
+        widths: sizes of the hidden layers.
+        skip: the output of the second layer joins the last one's before the linear output (appendix, figure of the
+            network; the released code's reading of it).
+        features: number m of random Fourier features; the network then sees x, sin(x B) and cos(x B), with B (D, m)
+            drawn from N(0, frequency^2). 0: the network sees x alone, as in the paper.
+        slope: of the leaky ReLU (0.2 in the released code, 0 for the ReLU of the paper's text).
+        init: "torch" for torch's default for a linear layer (released code), "kaiming" for He's normal initialisation
+            with a small output layer.
+    """
+
+    widths: tuple[int, ...] = (32, 64, 128, 64)
+    skip: bool = True
+    features: int = 0
+    frequency: float = 1.0
+    slope: float = 0.2
+    init: Literal["torch", "kaiming"] = "torch"
+
+    def __post_init__(self) -> None:
+        if not self.widths or min(self.widths) < 1 or self.features < 0 or self.frequency <= 0:
+            raise ValueError(f"widths and frequency must be positive and features at least 0, got {self}")
+
+
+# A rule for the penalty: from the gradient norms (B, n) to dP/dnorm (B, n).
+PenaltySlope = Callable[[Tensor], Tensor]
+
+
+class PotentialNetwork:
+    """B networks of one architecture, one for each problem.
+
+    Attributes:
+        parameters: (B, P) all weights of each network in one row, so that one optimiser step or one sum over ranks
+            handles everything; ``layers`` are views into it.
+        frequencies: (B, D, m) the fixed matrices of the Fourier features, or None.
+    """
+
+    def __init__(
+        self, architecture: Architecture, dimension: int, seeds: Sequence[int], device: torch.device | None = None
+    ) -> None:
+        self.architecture, self.dimension = architecture, dimension
+        m = architecture.features
+        inputs = dimension + 2 * m
+        self.shapes = list(zip((inputs, *architecture.widths[:-1]), architecture.widths, strict=True))
+        self.skip = architecture.skip and len(architecture.widths) > 2
+        rows, frequencies = zip(*(self._initial(seed) for seed in seeds), strict=True)
+        self.parameters = torch.nn.Parameter(torch.stack(rows).to(device), requires_grad=False)  # (B, P)
+        self.frequencies = torch.stack(frequencies).to(device) if m else None  # (B, D, m)
+
+    def _initial(self, seed: int) -> tuple[Tensor, Tensor]:
+        arch, generator = self.architecture, torch_generator(seed, "network")
+        frequencies = arch.frequency * torch.randn(self.dimension, arch.features, generator=generator)
+        out = arch.widths[-1] + (arch.widths[1] if self.skip else 0)
+        pieces = []
+        for n_in, n_out in [*self.shapes, (out, 1)]:
+            last = n_out == 1 and n_in == out
+            bound = 1 / math.sqrt(n_in)
+            if arch.init == "torch":
+                weight = (torch.rand(n_in, n_out, generator=generator) * 2 - 1) * bound
+                bias = (torch.rand(n_out, generator=generator) * 2 - 1) * bound
+            else:
+                std = 0.1 * bound if last else math.sqrt(2 / (1 + arch.slope**2)) * bound
+                weight, bias = std * torch.randn(n_in, n_out, generator=generator), torch.zeros(n_out)
+            pieces += [weight.flatten(), bias]
+        return torch.cat(pieces), frequencies
+
+    def _views(self, flat: Tensor) -> tuple[list[Tensor], list[Tensor], Tensor, Tensor]:
+        """Weights (B, in, out) and biases (B, 1, out) of the hidden layers, output weight (B, 1, out), bias (B, 1)."""
+        b, at, weights, biases = flat.shape[0], 0, [], []
+        for n_in, n_out in self.shapes:
+            weights.append(flat[:, at : at + n_in * n_out].view(b, n_in, n_out))
+            at += n_in * n_out
+            biases.append(flat[:, at : at + n_out].view(b, 1, n_out))
+            at += n_out
+        return weights, biases, flat[:, None, at:-1], flat[:, -1:]
+
+    def features(self, points: Tensor) -> Tensor:
+        """What the first layer sees of the points: (B, n, D) to (B, n, F); constant as long as the points are."""
+        if self.frequencies is None:
+            return points
+        phase = torch.bmm(points, self.frequencies)  # (B, n, m)
+        return torch.cat((points, phase.sin(), phase.cos()), -1)
+
+    def _pull(self, features: Tensor, vector: Tensor) -> Tensor:
+        """J^T v: from the gradient with respect to the features (B, n, F) to that with respect to x (B, n, D)."""
+        if self.frequencies is None:
+            return vector
+        d, m = self.dimension, self.architecture.features
+        sin, cos = features[..., d : d + m], features[..., d + m :]
+        phase = torch.addcmul(vector[..., d : d + m] * cos, vector[..., d + m :], sin, value=-1)
+        return torch.baddbmm(vector[..., :d], phase, self.frequencies.mT)  # (B, n, D)
+
+    def _push(self, features: Tensor, vector: Tensor) -> Tensor:
+        """J v: from a direction in x (B, n, D) to the direction of the features (B, n, F)."""
+        if self.frequencies is None:
+            return vector
+        d, m = self.dimension, self.architecture.features
+        sin, cos = features[..., d : d + m], features[..., d + m :]
+        out, phase = torch.empty_like(features), torch.bmm(vector, self.frequencies)
+        out[..., :d] = vector
+        torch.mul(phase, cos, out=out[..., d : d + m])
+        torch.mul(phase, sin, out=out[..., d + m :]).neg_()
+        return out
+
+    def _forward(self, features: Tensor) -> list[Tensor]:
+        """The features and the outputs of all hidden layers."""
+        weights, biases, _, _ = self._views(self.parameters)
+        hidden = [features]
+        for weight, bias in zip(weights, biases, strict=True):
+            hidden.append(
+                torch.nn.functional.leaky_relu_(torch.baddbmm(bias, hidden[-1], weight), self.architecture.slope)
+            )
+        return hidden
+
+    def _output(self, hidden: list[Tensor]) -> Tensor:
+        _, _, weight, bias = self._views(self.parameters)
+        last = self.architecture.widths[-1]
+        out = _rowwise(hidden[-1], weight[..., :last]).add_(bias)
+        return out.add_(_rowwise(hidden[2], weight[..., last:])) if self.skip else out  # (B, n)
+
+    def _backward(self, hidden: list[Tensor], scale: Tensor | None = None) -> list[Tensor]:
+        """delta_k = do/d(pre-activation of layer k), first layer first; times scale (B, n, 1) where that is given."""
+        weights, _, output, _ = self._views(self.parameters)
+        slope, last = self.architecture.slope, self.architecture.widths[-1]
+        if scale is not None:
+            output = scale * output  # (B, n, out)
+        deltas = [_leaky_backward(output[..., :last], hidden[-1], slope, True)]
+        for k in range(len(weights) - 1, 0, -1):
+            if self.skip and k == 2:
+                above = torch.baddbmm(output[..., last:], deltas[0], weights[k].mT)
+            else:
+                above = torch.bmm(deltas[0], weights[k].mT)
+            deltas.insert(0, _leaky_backward(above, hidden[k], slope, True))
+        return deltas
+
+    def _input_gradient(self, features: Tensor, deltas: list[Tensor]) -> Tensor:
+        return self._pull(features, torch.bmm(deltas[0], self._views(self.parameters)[0][0].mT))
+
+    def output(self, features: Tensor) -> Tensor:
+        """The network's output o, (B, n, F) to (B, n)."""
+        chunks = features.split(CHUNK, 1)
+        return torch.cat([self._output(self._forward(c)) for c in chunks], 1)
+
+    def output_and_gradient(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        """The output o (B, n) and its gradient with respect to the points do/dx (B, n, D)."""
+        outputs, gradients = [], []
+        for chunk in features.split(CHUNK, 1):
+            hidden = self._forward(chunk)
+            outputs.append(self._output(hidden))
+            gradients.append(self._input_gradient(chunk, self._backward(hidden)))
+        return torch.cat(outputs, 1), torch.cat(gradients, 1)
+
+    def accumulate_gradient(
+        self,
+        features: Tensor,
+        slope_of_loss: Callable[[Tensor], Tensor],
+        slope_of_penalty: PenaltySlope | None,
+        out: Tensor,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Write the gradient of loss(o) + penalty(|do/dx|) with respect to the parameters into ``out`` (B, P).
+
+        Args:
+            features: (B, n, F) of all points.
+            slope_of_loss: from o (B, n) to dloss/do (B, n).
+            slope_of_penalty: from the norms of do/dx (B, n) to dpenalty/dnorm (B, n); None leaves the penalty out.
+
+        Returns:
+            The outputs (B, n) and, with a penalty, the gradient norms (B, n).
+        """
+        single = features.shape[1] <= CHUNK
+        kept = self._forward(features) if single else None
+        outputs = self._output(kept) if kept else self.output(features)
+        loss_slopes = slope_of_loss(outputs)  # (B, n)
+        penalty_slopes = norms = None
+        if slope_of_penalty is not None and not single:
+            norms = self.output_and_gradient(features)[1].norm(dim=-1)
+            penalty_slopes = slope_of_penalty(norms)
+        out.zero_()
+        for start in range(0, features.shape[1], CHUNK):
+            part = slice(start, start + CHUNK)
+            phi = features[:, part]
+            hidden = kept or self._forward(phi)
+            column = loss_slopes[:, part, None]  # (B, n, 1)
+            if slope_of_penalty is None:
+                self._add_plain_gradient(out, hidden, column)
+                continue
+            deltas = self._backward(hidden)
+            gradient = self._input_gradient(phi, deltas)  # (B, n, D)
+            norm = gradient.norm(dim=-1)  # (B, n)
+            slope = slope_of_penalty(norm) if penalty_slopes is None else penalty_slopes[:, part]
+            norms = norm if norms is None else norms
+            # dP/dg = dP/dnorm g/|g|
+            tangent = self._push(phi, gradient * (slope / norm.clamp(min=1e-12))[..., None])
+            self._add_penalised_gradient(out, hidden, deltas, column, tangent)
+        return outputs, norms
+
+    def _add_plain_gradient(self, out: Tensor, hidden: list[Tensor], column: Tensor) -> None:
+        d_weights, d_biases, d_output, d_bias = self._views(out)
+        for k, delta in enumerate(self._backward(hidden, column)):  # delta is scaled by the loss's slope
+            d_weights[k].baddbmm_(hidden[k].mT, delta)
+            d_biases[k].add_(delta.sum(1, keepdim=True))
+        last = self.architecture.widths[-1]
+        d_output[..., :last].add_((hidden[-1] * column).sum(1, keepdim=True))
+        if self.skip:
+            d_output[..., last:].add_((hidden[2] * column).sum(1, keepdim=True))
+        d_bias.add_(column.sum(1))
+
+    def _add_penalised_gradient(
+        self, out: Tensor, hidden: list[Tensor], deltas: list[Tensor], column: Tensor, tangent: Tensor
+    ) -> None:
+        weights = self._views(self.parameters)[0]
+        d_weights, d_biases, d_output, d_bias = self._views(out)
+        last = self.architecture.widths[-1]
+        for k in range(len(weights) + 1):
+            mixed = torch.addcmul(tangent, hidden[k], column)  # a h_k + t_k
+            if k == 2 and self.skip:
+                d_output[..., last:].add_(mixed.sum(1, keepdim=True))
+            if k == len(weights):
+                d_output[..., :last].add_(mixed.sum(1, keepdim=True))
+                break
+            tangent = _leaky_backward(torch.bmm(tangent, weights[k]), hidden[k + 1], self.architecture.slope, True)
+            d_weights[k].baddbmm_(mixed.mT, deltas[k])
+            # sums rather than products with one row: the latter round differently from batch size to batch size
+            d_biases[k].add_((deltas[k] * column).sum(1, keepdim=True))
+        d_bias.add_(column.sum(1))
+
+
+def _rowwise(hidden: Tensor, weight: Tensor) -> Tensor:
+    """<hidden_n, weight> for each point: (B, n, w) and (B, 1, w) to (B, n)."""
+    return torch.bmm(weight, hidden.mT)[:, 0]
