@@ -1,0 +1,1 @@
+"""Benchmarks: cells, trials in worker processes, result rows, summaries, tracking."""

@@ -15,6 +15,7 @@ penalised update costs 4/3 of one without a penalty; automatic differentiation n
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -107,6 +108,13 @@ class PotentialNetwork:
             biases.append(flat[:, at : at + n_out].view(b, 1, n_out))
             at += n_out
         return weights, biases, flat[:, None, at:-1], flat[:, -1:]
+
+    def only(self, k: int) -> PotentialNetwork:
+        """The network of problem k alone, as it is now."""
+        one = copy.copy(self)
+        one.parameters = torch.nn.Parameter(self.parameters[k : k + 1].detach().clone(), requires_grad=False)
+        one.frequencies = None if self.frequencies is None else self.frequencies[k : k + 1]
+        return one
 
     def features(self, points: Tensor) -> Tensor:
         """What the first layer sees of the points: (B, n, D) to (B, n, F); constant as long as the points are."""

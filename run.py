@@ -1,0 +1,14 @@
+"""The command line: ``python run.py experiment=noise_bunny``. Works from a plain clone; ``--help`` says what there is."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+sys.path.insert(0, str(ROOT / "src"))
+
+if __name__ == "__main__":
+    from pwan.app import main
+
+    sys.exit(main(sys.argv[1:], conf=ROOT / "conf"))

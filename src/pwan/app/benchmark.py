@@ -1,0 +1,69 @@
+"""The task ``benchmark``: register the trials of one cell with every method of the list, and write down what came out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from pwan import shapes
+from pwan.bench.cell import Cell, MethodEntry
+from pwan.bench.job import Job, Outcome
+from pwan.bench.rows import RowFile, newest, read_rows
+from pwan.bench.summary import write_summary
+from pwan.bench.tracking import TrackingSettings, track
+
+
+def run(
+    cell: Cell,
+    entries: list[MethodEntry],
+    folder: Path,
+    *,
+    trials: int,
+    workers: int | str = "auto",
+    tracking: TrackingSettings,
+    config: Mapping[str, Any],
+    retry_failed: bool = False,
+) -> list[Outcome]:
+    """Run what is missing of the trials 0 to ``trials - 1``; rows are appended as they come.
+
+    Writes ``rows.jsonl``, ``summary.csv``, ``trials_<method>.png``, ``points/`` and ``wandb/`` in ``folder``.
+
+    Raises:
+        KeyboardInterrupt: the user stopped the run; the rows so far are on the disk and summarised.
+        BlockingIOError: another process writes in this folder.
+    """
+    shape = shapes.load(cell.shape, cell.shape_source)
+    outcomes = []
+    with RowFile(folder) as rows:
+        try:
+            for entry in entries:
+                job = Job(cell, entry, shape, folder, rows)
+                outcome = job.run(trials, workers, retry_failed)
+                summary = write_summary(folder, read_rows(folder))
+                done = [row for row in newest(rows.rows) if row["settings"] == job.settings]
+                outcomes.append(outcome)
+                if not done:
+                    continue
+                picture = folder / f"trials_{entry.name}.png"
+                if outcome.ran or not picture.exists():
+                    job.draw(done, picture)
+                if outcome.ran and tracking.wandb:
+                    line = summary[summary["settings"] == job.settings].iloc[0]
+                    track(
+                        folder,
+                        tracking,
+                        config={**config, "method": {entry.name: entry.settings()}},
+                        experiment=cell.experiment,
+                        method=entry.name,
+                        rows=pd.DataFrame(done),
+                        summary=line.to_dict(),
+                        figure=picture if picture.exists() else None,
+                        failed=bool(outcome.error),
+                    )
+        except KeyboardInterrupt:
+            write_summary(folder, read_rows(folder))
+            raise
+    return outcomes

@@ -1,0 +1,69 @@
+"""What is run: a cell (one family of problems) and the methods that register its trials."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from pwan import methods
+from pwan.randomness import derive_seed
+from pwan.synthesis import SynthesisSettings
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One family of problems: a shape, how problems are made of it, and the seed that numbers its trials."""
+
+    experiment: str
+    shape: str
+    shape_source: str
+    synthesis: SynthesisSettings
+    seed: int
+
+    def axes(self) -> dict[str, Any]:
+        """The columns that tell this cell from others in rows and summaries."""
+        return {
+            "shape": self.shape,
+            "shape_source": self.shape_source,
+            **asdict(self.synthesis),
+            "seed": self.seed,
+        }
+
+
+AXES = ["shape", "shape_source", *(f.name for f in fields(SynthesisSettings)), "seed"]
+
+
+@dataclass(frozen=True)
+class MethodEntry:
+    """One entry of the list of methods: the YAML's name, the method's file and what differs from its defaults.
+
+    Raises:
+        ValueError: no such method file, or an option that its settings do not have (names the nearest one).
+    """
+
+    name: str
+    method: str
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.settings()
+
+    def settings(self) -> dict[str, Any]:
+        """Every setting of the method, defaults included."""
+        return asdict(methods.settings(self.method, self.options))
+
+
+def settings_hash(cell: Cell, entry: MethodEntry) -> str:
+    """Twelve hex digits that change with anything that could change a row of this cell and method.
+
+    The name of the experiment, the number of trials and of workers are left out: they change no row.
+    """
+    text = json.dumps([cell.axes(), entry.name, entry.method, entry.settings()], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def trial_seed(seed: int, trial: int) -> int:
+    """The seed that every method gets for one trial."""
+    return derive_seed(seed, trial, "method")

@@ -1,0 +1,191 @@
+"""One method in one cell: which trials are missing, running them, writing their rows, drawing three of them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from pwan.bench.cell import Cell, MethodEntry, settings_hash, trial_seed
+from pwan.bench.pool import Failure, run_tasks
+from pwan.bench.rows import RowFile, environment, newest, save_arrays
+from pwan.bench.trials import Task, Trial, choose_workers, register_trials
+from pwan.problem import FAILED, OK, RegistrationProblem, mean_squared_error
+from pwan.report.trial_figure import Panel, draw_trials
+from pwan.shapes import Shape
+from pwan.synthesis import make_problem
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one method in one cell."""
+
+    method: str
+    settings: str
+    ran: int
+    skipped: int
+    failed: int
+    error: str = ""  # why the job as a whole failed
+
+    def sentence(self) -> str:
+        text = f"{self.method}: {self.ran} trials run, {self.skipped} were there already, {self.failed} failed"
+        return f"{text}; {self.error}" if self.error else text
+
+
+@dataclass
+class _State:
+    """What a running job has come to."""
+
+    recorded: int = 0
+    failed: int = 0
+    again: list[int] = field(default_factory=list)
+    reason: str = ""
+    missing_package: str = ""
+
+
+class Job:
+    """One method in one cell, with its rows in an open file."""
+
+    def __init__(self, cell: Cell, entry: MethodEntry, shape: Shape, folder: Path, rows: RowFile) -> None:
+        self.cell, self.entry, self.shape, self.rows = cell, entry, shape, rows
+        self.settings = settings_hash(cell, entry)
+        self.device = str(entry.settings().get("device", "cpu"))
+        self.points = folder / "points" / f"{entry.name}-{self.settings}"
+
+    def problem(self, trials: list[int]) -> RegistrationProblem:
+        return make_problem(self.shape, self.cell.synthesis, seed=self.cell.seed, trials=trials)
+
+    def run(self, trials: int, workers: int | str, retry_failed: bool) -> Outcome:
+        finished = {
+            row["trial"]
+            for row in newest(self.rows.rows)
+            if row["settings"] == self.settings and not (retry_failed and row["status"] == FAILED)
+        }
+        missing = [trial for trial in range(trials) if trial not in finished]
+        skipped = trials - len(missing)
+        if not missing:
+            return Outcome(self.entry.name, self.settings, 0, skipped, 0)
+        count = choose_workers(workers, len(missing), device=self.device)
+        state = _State()
+        with tqdm(
+            total=len(missing),
+            desc=self.entry.name,
+            bar_format="{desc} {percentage:3.0f}% |{bar}| {n:.1f}/{total} trials [{elapsed}<{remaining}{postfix}]",
+            mininterval=0.5 if sys.stderr.isatty() else 15,
+            smoothing=0,
+        ) as bar:
+            if count == 0:
+                self._execute([missing], 0, bar, state)
+                missing_again, state.again = state.again, []
+                if missing_again:  # the batch raised: trial by trial the others keep their results
+                    self._execute([[trial] for trial in missing_again], 1, bar, state)
+            else:
+                self._execute([[trial] for trial in missing], count, bar, state)
+        if state.missing_package:
+            return Outcome(self.entry.name, self.settings, state.recorded, skipped, 0, state.missing_package)
+        error = f"all trials failed, the last one because: {state.reason}" if state.failed == len(missing) else ""
+        return Outcome(self.entry.name, self.settings, len(missing), skipped, state.failed, error)
+
+    def _execute(self, batches: list[list[int]], workers: int, bar: Any, state: _State) -> None:
+        running: dict[int, float] = {}  # trials' worth of work done, by the number of the task in progress
+
+        def move_bar() -> None:
+            bar.n = min(state.recorded + sum(running.values()), bar.total)
+            bar.update(0)
+
+        def on_progress(number: int, report: tuple[float, float]) -> None:
+            running[number] = report[0] * len(batches[number])
+            bar.set_postfix_str(f"current MSE {report[1]:.4f}", refresh=False)
+            move_bar()
+
+        def on_done(number: int, outcome: list[Trial] | Failure) -> None:
+            running.pop(number, None)
+            self._record(batches[number], outcome, state)
+            move_bar()
+
+        tasks = self._tasks(batches, one_thread=workers != 0)
+        run_tasks(register_trials, tasks, workers=workers, on_done=on_done, on_progress=on_progress)
+
+    def _tasks(self, batches: list[list[int]], *, one_thread: bool) -> Iterator[Task]:
+        for batch in batches:
+            yield Task.of(
+                self.problem(batch),
+                method=self.entry.method,
+                options=self.entry.options,
+                trials=batch,
+                seeds=[trial_seed(self.cell.seed, trial) for trial in batch],
+                one_thread=one_thread,
+            )
+
+    def _record(self, batch: list[int], outcome: list[Trial] | Failure, state: _State) -> None:
+        """Write the rows of one finished task."""
+        if isinstance(outcome, Failure):
+            if outcome.missing_package:  # no trial was tried: no row, so that the same command tries again
+                state.missing_package = outcome.reason
+                return
+            if len(batch) > 1:
+                state.again.extend(batch)
+                return
+            tqdm.write(f"{self.entry.name}, trial {batch[0]} failed: {outcome.details or outcome.reason}", sys.stderr)
+            measured = {
+                "status": FAILED,
+                "stop_reason": outcome.reason,
+                **dict.fromkeys(("mse_unrefined", "mse", "matched_fraction", "seconds", "steps", "threads")),
+                "batch": 1,
+            }
+            outcome = [Trial(batch[0], measured, {})]
+        problem = self.problem(batch)
+        assert problem.truth is not None
+        initial = mean_squared_error(problem.source, problem.truth).tolist()
+        for trial, mse_initial in zip(outcome, initial, strict=True):
+            if trial.arrays:
+                save_arrays(self.points / f"{trial.trial}.npz", trial.arrays)
+            self.rows.append(
+                {
+                    "experiment": self.cell.experiment,
+                    **self.cell.axes(),
+                    "method": self.entry.name,
+                    "method_file": self.entry.method,
+                    "settings": self.settings,
+                    "trial": trial.trial,
+                    "mse_initial": mse_initial,
+                    **trial.measured,
+                    **environment(self.device),
+                }
+            )
+            state.recorded += 1
+            if trial.measured["status"] != OK:
+                state.failed += 1
+                state.reason = trial.measured["stop_reason"]
+
+    def draw(self, rows: list[dict[str, Any]], picture: Path) -> None:
+        """The worst, median and best of the trials whose points are there; failed ones count as the worst."""
+        known = [row for row in rows if (self.points / f"{row['trial']}.npz").exists()]
+        if not known:
+            return
+        known.sort(key=lambda row: (row["status"] != FAILED and row["mse"] is not None, -(row["mse"] or 0)))
+        chosen = {"worst": known[0], "median": known[len(known) // 2], "best": known[-1]}
+        panels = []
+        for label, row in chosen.items():
+            problem = self.problem([row["trial"]])
+            assert problem.truth is not None
+            with np.load(self.points / f"{row['trial']}.npz") as arrays:
+                panels.append(
+                    Panel(
+                        f"{label}, trial {row['trial']}",
+                        problem.source[0].numpy(),
+                        problem.reference[0].numpy(),
+                        problem.truth[0].numpy(),
+                        arrays["transformed"],
+                        arrays["matched"],
+                        arrays["reference_matched"],
+                        row["mse_initial"],
+                        row["mse"] if row["status"] == OK else None,
+                    )
+                )
+        draw_trials(panels, f"{self.cell.experiment}: {self.entry.name}, {len(rows)} trials", picture)

@@ -1,0 +1,157 @@
+"""A small pool of worker processes with progress: tasks in, outcomes back, in the order in which they finish.
+
+Each worker has its own pipe, so a killed worker (out of memory, say) costs the task in its hands and nothing else.
+The standard pools have no channel for progress, and break as a whole when one worker dies.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing import connection as mp_connection
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
+from typing import Any
+
+import torch
+
+Report = Callable[[Any], None]
+_THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a task gave no result: one line for a table, the traceback for a log, and whether a package is missing."""
+
+    reason: str
+    details: str = ""
+    missing_package: bool = False
+
+
+def run_tasks(
+    function: Callable[[Any, Report], Any],
+    tasks: Iterable[Any],
+    *,
+    workers: int,
+    on_done: Callable[[int, Any], None],
+    on_progress: Callable[[int, Any], None],
+) -> None:
+    """Call ``function(task, report)`` for every task.
+
+    With at most one worker everything happens in this process; else ``workers`` processes with one thread each are
+    started, and ended again whatever happens, a KeyboardInterrupt included.
+
+    Args:
+        function: a function of a module (spawned processes import it); calls ``report(x)`` to tell its progress.
+        tasks: anything picklable; taken one at a time, when a worker is free.
+        on_done: called with the task's number and the function's result or a ``Failure``.
+        on_progress: called with the task's number and what the function reported.
+    """
+    numbered = enumerate(tasks)
+    if workers <= 1:
+        for number, task in numbered:
+            on_done(number, _attempt(function, task, lambda x, n=number: on_progress(n, x)))  # type: ignore[misc]
+        return
+    busy: dict[Any, tuple[SpawnProcess, int]] = {}  # by the pipe to the worker; None stands for no pipe
+    try:
+        for number, task in numbered:
+            process, pipe = _start(function)
+            busy[pipe] = (process, number)
+            pipe.send((number, task))
+            if len(busy) == workers:
+                break
+        while busy:
+            for pipe in mp_connection.wait(list(busy)):
+                _serve(pipe, busy, function, numbered, on_done, on_progress)
+    finally:
+        for pipe, (process, _) in busy.items():
+            process.terminate()
+            process.join()
+            pipe.close()
+
+
+def _serve(
+    pipe: Any,
+    busy: dict[Any, tuple[SpawnProcess, int]],
+    function: Callable[[Any, Report], Any],
+    numbered: Iterator[tuple[int, Any]],
+    on_done: Callable[[int, Any], None],
+    on_progress: Callable[[int, Any], None],
+) -> None:
+    """Take one message of a worker, and hand it the next task when it is free."""
+    process, number = busy[pipe]
+    try:
+        kind, payload = pipe.recv()
+    except (EOFError, OSError):
+        process.join()
+        kind, payload = "dead", Failure(f"the worker process ended with exit code {process.exitcode}")
+    if kind == "progress":
+        on_progress(number, payload)
+        return
+    on_done(number, payload)
+    following = next(numbered, None)
+    if kind == "dead" or following is None:
+        del busy[pipe]
+        if kind != "dead":
+            pipe.send(None)
+            process.join()
+        pipe.close()
+    if following is None:
+        return
+    if kind == "dead":
+        process, pipe = _start(function)
+    busy[pipe] = (process, following[0])
+    pipe.send(following)
+
+
+def _start(function: Callable[[Any, Report], Any]) -> tuple[SpawnProcess, Connection]:
+    context = get_context("spawn")  # fork would copy torch's thread pool in a broken state
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_work, args=(theirs, function), daemon=True)
+    with _child_environment():
+        process.start()
+    theirs.close()  # so that the worker's death reads as the end of the pipe
+    return process, ours
+
+
+@contextmanager
+def _child_environment() -> Iterator[None]:
+    """What a child inherits at its start: one thread, and deafness to Ctrl-C, which the parent handles for all."""
+    saved = {name: os.environ.get(name) for name in _THREAD_VARIABLES}
+    os.environ.update(dict.fromkeys(_THREAD_VARIABLES, "1"))
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        for name, value in saved.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _work(pipe: Connection, function: Callable[[Any, Report], Any]) -> None:
+    """The life of a worker: tasks until ``None`` comes or the parent is gone."""
+    torch.set_num_threads(1)
+    try:
+        while (message := pipe.recv()) is not None:
+            _, task = message
+            pipe.send(("done", _attempt(function, task, lambda x: pipe.send(("progress", x)))))
+    except (EOFError, OSError):
+        return
+
+
+def _attempt(function: Callable[[Any, Report], Any], task: Any, report: Report) -> Any:
+    try:
+        return function(task, report)
+    except Exception as error:  # whatever a method does wrong is its result
+        reason = str(error).strip() or type(error).__name__
+        if not isinstance(error, (ValueError, ImportError)):
+            reason = f"{type(error).__name__}: {reason}"
+        return Failure(reason, traceback.format_exc(), isinstance(error, ImportError))

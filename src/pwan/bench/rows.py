@@ -1,0 +1,112 @@
+"""Result rows on disk, one JSON line a trial: they are the truth, everything else mirrors them."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import platform
+from collections.abc import Iterable
+from importlib import metadata
+from io import BufferedRandom
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+Row = dict[str, Any]
+NAME = "rows.jsonl"
+
+
+class RowFile:
+    """The rows of one folder, open for appending by one process at a time.
+
+    Raises:
+        BlockingIOError: another process is writing rows in this folder. The lock dies with its holder.
+        ValueError: a line, other than a last one that was cut off, is no row.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.path = folder / NAME
+        self._file: BufferedRandom = open(self.path, "a+b")  # noqa: SIM115 (closed by __exit__)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._file.close()
+            raise BlockingIOError(
+                f"another run is writing {self.path}; wait for it, or give this one a folder of its own with output=..."
+            ) from None
+        self.rows, length = _parse(self.path)
+        os.truncate(self.path, length)  # what a killed run left of its last line
+
+    def __enter__(self) -> RowFile:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._file.close()
+
+    def append(self, row: Row) -> None:
+        """Write one row; it is on the disk when this returns."""
+        line = json.dumps(row, allow_nan=False).encode() + b"\n"
+        self._file.write(line)
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self.rows.append(row)
+
+
+def read_rows(folder: Path) -> list[Row]:
+    """All rows in the folder and in the folders of cells below it, one for each (settings, trial): the newest.
+
+    A cut last line of a file is dropped.
+    """
+    rows = [row for path in sorted(folder.rglob(NAME)) for row in _parse(path)[0]]
+    return newest(rows)
+
+
+def newest(rows: Iterable[Row]) -> list[Row]:
+    """The last row of each (settings, trial), so that a trial that was run again counts once."""
+    return list({(row["settings"], row["trial"]): row for row in rows}.values())
+
+
+def save_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
+    """Write an npz file in one move, so that no reader meets half of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    half = path.with_suffix(f".{os.getpid()}.tmp")
+    with open(half, "wb") as file:
+        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+    os.replace(half, path)
+
+
+def environment(device: str) -> dict[str, str]:
+    """The columns that say where a row was computed and by which versions."""
+    try:
+        version = metadata.version("pwan")
+    except metadata.PackageNotFoundError:
+        version = "clone"
+    return {
+        "device": device,
+        "host": f"{len(os.sched_getaffinity(0))} cores {platform.machine()}",
+        "versions": f"pwan {version}, torch {torch.__version__}, numpy {np.__version__}, "
+        f"python {platform.python_version()}",
+    }
+
+
+def _parse(path: Path) -> tuple[list[Row], int]:
+    """The rows of a file, and the length in bytes of what could be read."""
+    rows: list[Row] = []
+    length = 0
+    lines = path.read_bytes().splitlines(keepends=True)
+    for number, line in enumerate(lines, 1):
+        try:
+            row = json.loads(line)
+            complete = line.endswith(b"\n") and isinstance(row, dict) and {"settings", "trial"} <= row.keys()
+        except ValueError:
+            complete = False
+        if complete:
+            rows.append(row)
+            length += len(line)
+        elif number < len(lines):
+            raise ValueError(f"line {number} of {path} is not a result row; remove the line and run again")
+    return rows, length

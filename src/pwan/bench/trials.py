@@ -1,0 +1,128 @@
+"""One task of the benchmark: register the problems of one or several trials with one method and measure the outcome."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import torch
+
+from pwan import methods
+from pwan.bench.pool import Report
+from pwan.problem import FAILED, OK, Progress, RegistrationProblem, mean_squared_error
+
+REPORT_EVERY = 0.5  # seconds between two reports of a running registration
+
+
+@dataclass(frozen=True)
+class Task:
+    """Trials to register as one batch. The arrays are numpy's: torch would send them through shared memory."""
+
+    method: str
+    options: dict[str, Any]
+    trials: tuple[int, ...]
+    seeds: tuple[int, ...]
+    arrays: dict[str, np.ndarray]
+    one_thread: bool
+
+    @staticmethod
+    def of(
+        problem: RegistrationProblem,
+        *,
+        method: str,
+        options: dict[str, Any],
+        trials: Sequence[int],
+        seeds: Sequence[int],
+        one_thread: bool,
+    ) -> Task:
+        """The task of registering ``problem``, whose rows are the given trials."""
+        arrays = {f.name: v.numpy() for f in fields(problem) if (v := getattr(problem, f.name)) is not None}
+        return Task(method, options, tuple(trials), tuple(seeds), arrays, one_thread)
+
+    def problem(self) -> RegistrationProblem:
+        return RegistrationProblem(**{name: torch.from_numpy(array) for name, array in self.arrays.items()})
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What one registration gave: the measured columns of its row, and the arrays that pictures need."""
+
+    trial: int
+    measured: dict[str, Any]
+    arrays: dict[str, np.ndarray]
+
+
+def register_trials(task: Task, report: Report) -> list[Trial]:
+    """Register the task's problems; reports (share done, current MSE averaged over the batch) now and then."""
+    problem = task.problem()
+    truth = problem.truth
+    if truth is None:
+        raise ValueError("a benchmark needs problems with a truth, so that errors can be measured")
+    last = 0.0
+
+    def observer(progress: Progress) -> None:
+        nonlocal last
+        if time.monotonic() - last >= REPORT_EVERY:
+            last = time.monotonic()
+            mse = float(mean_squared_error(progress.transformed().cpu(), truth).mean())
+            report((progress.step / max(progress.steps, 1), mse))
+
+    with _threads(1 if task.one_thread else None):
+        result = methods.run(task.method, problem, task.options, seeds=list(task.seeds), observer=observer)
+        threads = torch.get_num_threads()
+    refined = mean_squared_error(result.transformed.cpu(), truth).tolist()
+    unrefined = mean_squared_error(result.transformed_unrefined.cpu(), truth).tolist()
+    outcomes = []
+    for i, trial in enumerate(task.trials):
+        status, reason = result.status[i], result.stop_reason[i]
+        if not (math.isfinite(refined[i]) and math.isfinite(unrefined[i])):
+            status, reason = FAILED, f"the result holds points that are not finite ({reason})"
+        measured = {
+            "status": status if status == OK else FAILED,
+            "stop_reason": reason,
+            "mse_unrefined": _finite(unrefined[i]),
+            "mse": _finite(refined[i]),
+            "matched_fraction": float(result.matched[i].double().mean()),
+            "seconds": float(result.seconds),
+            "steps": int(result.steps[i]),
+            "threads": threads,
+            "batch": len(task.trials),
+        }
+        arrays = {
+            name: getattr(result, name)[i].cpu().numpy()
+            for name in ("transformed", "transformed_unrefined", "matched", "reference_matched")
+        }
+        outcomes.append(Trial(trial, measured, arrays))
+    return outcomes
+
+
+def choose_workers(workers: int | str, trials: int, *, device: str = "cpu") -> int:
+    """How trials are run: 0 is one batch in this process, 1 one after the other, n > 1 in n processes.
+
+    ``"auto"`` takes one batch on a GPU and a process for each core on the CPU, where a batch gains nothing: the matrix
+    products of one problem already fill a core, and two threads on a small problem are slower than two processes.
+    """
+    if workers == "auto":
+        return 0 if device != "cpu" else min(len(os.sched_getaffinity(0)), trials)
+    return min(int(workers), trials)
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None  # JSON has no NaN
+
+
+@contextmanager
+def _threads(count: int | None) -> Iterator[None]:
+    before = torch.get_num_threads()
+    if count is not None:
+        torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,103 @@
+"""The frame in which every method works: both sets centred and scaled in float64 before anything becomes float32."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from pwan.problem import RegistrationProblem
+
+Normalisation = Literal["auto", "separate", "joint", "none"]
+EXTENT_RATIO = 3.0  # beyond this a warning names both extents: the sets are probably in different units
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Maps input coordinates to normalised ones: (x - centre) / scale, for source and reference.
+
+    Attributes:
+        source_centre, reference_centre: (B, 1, D) in input units.
+        source_scale, reference_scale: (B, 1, 1) in input units.
+    """
+
+    source_centre: Tensor
+    source_scale: Tensor
+    reference_centre: Tensor
+    reference_scale: Tensor
+
+    def transform_to_input(
+        self, affine: Tensor, translation: Tensor, displacement: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The map y A + t + V of normalised coordinates as one of input coordinates; all float64, shapes kept."""
+        affine = affine.double() * (self.reference_scale / self.source_scale)
+        translation = (
+            translation.double() * self.reference_scale + self.reference_centre - self.source_centre @ affine
+        )  # (B, 1, D)
+        return affine, translation, displacement.double() * self.reference_scale
+
+    def apply(self, source: Tensor, affine: Tensor, translation: Tensor, displacement: Tensor) -> Tensor:
+        """Normalised map applied to source points in input coordinates (B, r, D); far origins lose nothing."""
+        centred = (source - self.source_centre) / self.source_scale
+        moved = centred @ affine.double() + translation.double() + displacement.double()
+        return moved * self.reference_scale + self.reference_centre
+
+
+def matches_whole_source(problem: RegistrationProblem) -> bool:
+    """Whether all of the source is to be matched, judged by the mass and the sizes alone."""
+    r, q = problem.source.shape[1], problem.reference.shape[1]
+    if problem.mass is not None:
+        return bool(torch.all(problem.mass >= r))
+    return problem.distance is None and r <= q
+
+
+def normalise(problem: RegistrationProblem, mode: Normalisation) -> tuple[RegistrationProblem, Frame]:
+    """The problem in normalised coordinates (float64), and the frame that leads back.
+
+    Args:
+        mode: "separate" centres each set and divides it by its RMS radius (released code, noise experiment), which
+            rescales the source without a word: right when all of it must be matched, wrong for two parts. "joint" uses
+            the reference's centre and radius for both. "none" leaves both as they are. "auto" is separate when the
+            whole source is to be matched, else joint.
+
+    A distance threshold is divided by the reference's scale; the mass stays. Warns when the extents of the two sets
+    differ more than threefold.
+    """
+    source, reference = problem.source, problem.reference
+    source_centre, reference_centre = source.mean(1, keepdim=True), reference.mean(1, keepdim=True)
+    source_scale, reference_scale = _radius(source - source_centre), _radius(reference - reference_centre)
+    ratio = source_scale / reference_scale
+    if bool(((ratio > EXTENT_RATIO) | (ratio < 1 / EXTENT_RATIO)).any()):
+        worst = int(ratio.log().abs().flatten().argmax())
+        warnings.warn(
+            f"the extents differ more than threefold: the RMS radius of the source is "
+            f"{source_scale.flatten()[worst]:.4g} and that of the reference {reference_scale.flatten()[worst]:.4g}; "
+            "are both in the same units?",
+            UserWarning,
+            stacklevel=2,
+        )
+    if mode == "auto":
+        mode = "separate" if matches_whole_source(problem) else "joint"
+    if mode == "none":
+        zero, one = torch.zeros_like(reference_centre), torch.ones_like(reference_scale)
+        frame = Frame(zero, one, zero, one)
+    elif mode == "joint":
+        frame = Frame(reference_centre, reference_scale, reference_centre, reference_scale)
+    else:
+        frame = Frame(source_centre, source_scale, reference_centre, reference_scale)
+    distance = None if problem.distance is None else problem.distance / frame.reference_scale.flatten()
+    normalised = replace(
+        problem,
+        source=(source - frame.source_centre) / frame.source_scale,
+        reference=(reference - frame.reference_centre) / frame.reference_scale,
+        distance=distance,
+        truth=None,
+    )
+    return normalised, frame
+
+
+def _radius(centred: Tensor) -> Tensor:
+    return centred.square().sum(-1).mean(1).sqrt()[:, None, None]  # (B, 1, 1)

@@ -1,0 +1,255 @@
+"""Refinements of a registration that is nearly there. Both work on the parameters of a :class:`Transform`, in normalised
+coordinates; neither needs the potential, so what they gain is never to be credited to PWAN.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from scipy.spatial import KDTree
+from torch import Tensor
+
+from pwan.randomness import numpy_generator
+from pwan.registration.transform import Coherence, Transform
+
+SOFT_POINTS = 3000  # the soft assignment holds a matrix of source by reference points: larger sets are subsampled to this
+SMALLEST_EIGENVALUE = 1e-5  # modes below this share of the largest are left out of the closed-form solve
+
+
+@dataclass(frozen=True)
+class SoftSettings:
+    """Settings of the soft assignment. Lengths in normalised units.
+
+    Attributes:
+        steps: annealing steps; sigma falls geometrically from ``sigma_start`` to ``sigma_end``.
+        scalings: alternating row and column scalings a step.
+        slack: kernel value at which a point would rather stay unmatched.
+        smoothness: ridge on W, times sigma^2. affine_ridge: ridge on A - I, times sigma^2.
+    """
+
+    steps: int = 40
+    sigma_start: float = 0.3
+    sigma_end: float = 0.03
+    scalings: int = 4
+    slack: float = 0.94
+    smoothness: float = 20.0
+    affine_ridge: float = 10.0
+
+
+def soft_assignment(
+    transform: Transform,
+    coherence: Coherence | None,
+    start: Tensor,
+    reference: Tensor,
+    mass: Tensor | None,
+    settings: SoftSettings,
+    seeds: list[int],
+) -> Tensor:
+    """Anneal a two-sided soft assignment with slack, with a closed-form fit of A, t and W in each step.
+
+    Rows and columns of the assignment sum to at most 1, the rest goes to the slack; of the mass type only the m best
+    matched source points keep their rows. Kin to TPS-RPM (Chui & Rangarajan), with the kernel's smooth modes.
+
+    Args:
+        start: (B, P, D) parameters of the transform (modes, affine or rigid).
+        reference: (B, q, D) normalised. mass: (B,) or None for all.
+
+    Returns:
+        (B, P, D) parameters; a problem whose fit is singular keeps its start.
+    """
+    dtype = torch.float64
+    source, d = transform.source.to(dtype), transform.dimension
+    b, r, _ = source.shape
+    basis = spectrum = None
+    columns = 0
+    if transform.kind == "nonrigid":
+        assert coherence is not None and transform.basis is not None
+        spectrum = coherence.spectrum
+        columns = int((spectrum > SMALLEST_EIGENVALUE * spectrum[:, :1]).sum(1).max())
+        basis = transform.basis[..., :columns].to(dtype)
+    rows, row_share = _subsample(r, seeds, "source")
+    picks, _ = _subsample(reference.shape[1], seeds, "reference")
+    y, x = _take(source, rows), _take(reference.to(dtype), picks)
+    ones = torch.ones_like(y[..., :1])
+    design = torch.cat((y, ones), -1) if basis is None else torch.cat((y, ones, _take(basis, rows)), -1)  # (B, n, p)
+    prior = torch.zeros(b, design.shape[-1], d, dtype=dtype)
+    prior[:, :d] = torch.eye(d, dtype=dtype)
+    ridge = torch.full((design.shape[-1],), settings.smoothness, dtype=dtype)
+    ridge[:d], ridge[d] = settings.affine_ridge, 0.0
+    current = prior.clone() if transform.kind == "rigid" else start[:, : design.shape[-1]].to(dtype)
+    if transform.kind == "rigid":
+        current[:, :d], current[:, d] = transform.affine(start.float()).to(dtype), start[:, d]
+    kept_mass = None if mass is None else (mass.to(dtype) * row_share).clamp(max=y.shape[1])
+    for step in range(settings.steps):
+        share = step / max(1, settings.steps - 1)
+        sigma = settings.sigma_start * (settings.sigma_end / settings.sigma_start) ** share
+        moved = torch.bmm(design, current)
+        kernel = torch.cdist(moved, x, compute_mode="donot_use_mm_for_euclid_dist").square_()
+        kernel.mul_(-0.5 / sigma**2).exp_()  # (B, n, q)
+        v = torch.ones_like(x[..., :1])
+        for _ in range(settings.scalings):
+            u = 1.0 / (torch.bmm(kernel, v) + settings.slack)  # (B, n, 1)
+            v = 1.0 / (torch.bmm(kernel.mT, u) + settings.slack)  # (B, q, 1)
+        weight = u * torch.bmm(kernel, v)  # (B, n, 1) what each source point sends
+        image = u * torch.bmm(kernel, v * x)  # (B, n, D), times the weight
+        if kept_mass is not None:
+            order = weight[..., 0].argsort(dim=1, descending=True, stable=True).argsort(dim=1)
+            keep = (order < kept_mass[:, None]).to(dtype)[..., None]
+            weight, image = weight * keep, image * keep
+        if transform.kind == "rigid":
+            current = _rigid_fit(y, weight, image, current)
+            continue
+        normal = torch.bmm((design * weight).mT, design)  # (B, p, p)
+        normal.diagonal(dim1=1, dim2=2).add_(ridge * sigma**2 + 1e-9)
+        right = torch.bmm(design.mT, image) + (ridge * sigma**2)[:, None] * prior
+        solution, info = torch.linalg.solve_ex(normal, right)
+        good = (info == 0) & solution.isfinite().all(-1).all(-1)
+        current = torch.where(good[:, None, None], solution, current)
+    if transform.kind == "rigid":
+        return _rigid_parameters(current, start)
+    out = start.clone()
+    out[:, : current.shape[1]] = current.to(out.dtype)
+    out[:, current.shape[1] :] = 0.0  # the modes that were left out are those that a smooth displacement does not need
+    return out
+
+
+def _subsample(n: int, seeds: list[int], purpose: str) -> tuple[Tensor | None, float]:
+    """(B, SOFT_POINTS) row numbers for large sets or None, and the share of the points that they are."""
+    if n <= SOFT_POINTS:
+        return None, 1.0
+    rows = [numpy_generator(seed, "refinement", purpose).choice(n, SOFT_POINTS, replace=False) for seed in seeds]
+    return torch.stack([torch.from_numpy(row) for row in rows]), SOFT_POINTS / n
+
+
+def _take(values: Tensor, rows: Tensor | None) -> Tensor:
+    return values if rows is None else values.gather(1, rows[..., None].expand(-1, -1, values.shape[-1]))
+
+
+def _rigid_fit(y: Tensor, weight: Tensor, image: Tensor, current: Tensor) -> Tensor:
+    """Weighted Procrustes: the rotation and translation that bring y onto image / weight."""
+    d, total = y.shape[-1], weight.sum(1, keepdim=True).clamp(min=1e-12)
+    y_mean, x_mean = (weight * y).sum(1, keepdim=True) / total, image.sum(1, keepdim=True) / total
+    covariance = torch.bmm((y - y_mean).mT, image - weight * x_mean)  # (B, D, D)
+    left, _, right = torch.linalg.svd(covariance)
+    sign = torch.ones_like(covariance[:, 0])
+    sign[:, -1] = torch.linalg.det(left @ right)
+    rotation = (left * sign[:, None]) @ right
+    out = current.clone()
+    out[:, :d], out[:, d : d + 1] = rotation, x_mean - y_mean @ rotation
+    return out
+
+
+def _rigid_parameters(current: Tensor, start: Tensor) -> Tensor:
+    """The rotation vector of each rotation, in the strict upper triangle as :func:`rotation_matrix` wants it."""
+    d = current.shape[-1]
+    out = start.clone()
+    out[:, :d], out[:, d] = 0.0, current[:, d].to(out.dtype)
+    for k, rotation in enumerate(current[:, :d]):
+        out[k, :d] = rotation_logarithm(rotation).triu(1).to(out.dtype)
+    return out
+
+
+def rotation_logarithm(rotation: Tensor) -> Tensor:
+    """The skew matrix whose exponential is the rotation (D, D), D 2 or 3."""
+    from scipy.spatial.transform import Rotation
+
+    d = rotation.shape[-1]
+    full = torch.eye(3, dtype=torch.float64)
+    full[:d, :d] = rotation
+    x, y, z = Rotation.from_matrix(full.numpy()).as_rotvec().tolist()
+    return torch.tensor([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]], dtype=torch.float64)[:d, :d]
+
+
+@dataclass(frozen=True)
+class NearestSettings:
+    """Settings of the nearest-point refinement.
+
+    Attributes:
+        steps: at most this many (released code: 500). rate: of RMSprop.
+        of: "reference": each reference point is matched to its nearest source point, and the m nearest reference points
+            count (the paper's formula). "source": each source point to its nearest reference point (released code).
+    """
+
+    steps: int = 500
+    rate: float = 1e-4
+    of: str = "source"
+    coherence: float = 0.01
+    sigma: float = 0.1
+    affine_penalty: float = 0.0
+
+
+def nearest_point(
+    transform: Transform,
+    coherence: Coherence | None,
+    start: Tensor,
+    reference: Tensor,
+    mass: Tensor | None,
+    distance: Tensor | None,
+    settings: NearestSettings,
+) -> tuple[Tensor, list[str]]:
+    """The paper's refinement (appendix "Refinement"): squared distances to nearest points, by gradient descent.
+
+    Of the mass type the m smallest distances count, of the distance type those within h. Each problem keeps its best
+    state and stops at its first increase.
+
+    Returns:
+        (B, P, D) parameters, and for each problem what happened, in words.
+    """
+    parameters = torch.nn.Parameter(start.detach().clone(), requires_grad=False)
+    optimiser = torch.optim.RMSprop([parameters], lr=settings.rate, foreach=False)
+    b, d = len(start), transform.dimension
+    best, best_loss = start.detach().clone(), torch.full((b,), torch.inf)
+    running, words = torch.ones(b, dtype=torch.bool), [f"took all {settings.steps} steps"] * b
+    identity = torch.eye(d, dtype=start.dtype)
+    for step in range(settings.steps + 1):
+        moved = transform.points(parameters)  # (B, r, D)
+        residual, squared = _nearest_residual(moved, reference, mass, distance, settings.of)
+        coefficients = parameters[:, d + 1 :]
+        energy = torch.zeros_like(coefficients)
+        if coherence is not None:
+            if transform.basis is not None:
+                energy = (coherence.spectrum / (coherence.spectrum + settings.sigma))[..., None] * coefficients
+            else:
+                energy = coherence.gradient(coefficients, settings.sigma)
+        loss = squared + 0.5 * settings.coherence * (energy * coefficients).sum((1, 2))
+        if settings.affine_penalty and transform.kind != "rigid":
+            loss = loss + 0.5 * settings.affine_penalty * (parameters[:, :d] - identity).square().sum((1, 2))
+        better = running & (loss < best_loss)
+        for k in torch.nonzero(running & ~better).flatten().tolist():
+            words[k] = f"stopped at step {step}: no further decrease" if bool(loss[k].isfinite()) else "left the finite"
+        running = better
+        best = torch.where(better[:, None, None], parameters, best)
+        best_loss = torch.where(better, loss, best_loss)
+        if step == settings.steps or not bool(running.any()):
+            break
+        total = transform.pull_back(residual)
+        total[:, d + 1 :] += settings.coherence * energy
+        if settings.affine_penalty and transform.kind != "rigid":
+            total[:, :d] += settings.affine_penalty * (parameters[:, :d] - identity)
+        parameters.grad = total
+        optimiser.step()
+    return best, words
+
+
+def _nearest_residual(
+    moved: Tensor, reference: Tensor, mass: Tensor | None, distance: Tensor | None, of: str
+) -> tuple[Tensor, Tensor]:
+    """Gradient with respect to the moved points (B, r, D) and value (B,) of the mean squared nearest distance."""
+    gradient, values = torch.zeros_like(moved), torch.zeros(len(moved), dtype=moved.dtype)
+    for k, (y, x) in enumerate(zip(moved, reference, strict=True)):
+        asked, offered = (x, y) if of == "reference" else (y, x)
+        lengths, nearest = KDTree(offered.numpy()).query(asked.numpy())
+        length, index = torch.from_numpy(lengths), torch.from_numpy(nearest)
+        if distance is not None:
+            chosen = torch.nonzero(length <= distance[k]).flatten()
+        else:
+            count = len(length) if mass is None else min(len(length), round(float(mass[k])))
+            chosen = length.argsort()[:count]
+        if len(chosen) == 0:
+            continue
+        y_rows, x_rows = (index[chosen], chosen) if of == "reference" else (chosen, index[chosen])
+        difference = y[y_rows] - x[x_rows]  # (n, D)
+        gradient[k].index_add_(0, y_rows, 2.0 * difference / len(chosen))
+        values[k] = difference.square().sum(-1).mean()
+    return gradient, values

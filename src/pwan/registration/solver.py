@@ -1,0 +1,267 @@
+"""PWAN's alternating steps (Algorithm 1): u updates of the potential, then one of the transform, for B problems at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pwan.problem import RegistrationProblem
+from pwan.randomness import numpy_generator
+from pwan.registration.settings import PwanSettings
+from pwan.registration.transform import Coherence, Transform
+from pwan.transport.objective import Kind, Objective, objective
+from pwan.transport.potential import Architecture, PotentialNetwork
+
+DTYPE = torch.float32
+
+
+class Solver:
+    """The state of B registrations between two steps, on normalised problems.
+
+    Everything that a step changes is in :meth:`state_dict`; a solver built from the same arguments and given that state
+    goes on exactly as the first one would have (on the CPU, to the bit).
+
+    Args:
+        problem: normalised, float64.
+        settings: resolved (no None left).
+        kind: what the discrepancy limits: "mass", "distance" or "complete".
+        seeds: one for each problem; the network and the landmarks are drawn from it.
+    """
+
+    def __init__(
+        self, problem: RegistrationProblem, settings: PwanSettings, kind: Kind, seeds: Sequence[int]
+    ) -> None:
+        self.settings, self.kind, self.count = settings, kind, len(problem)
+        _, r, d = problem.source.shape
+        self.reference = problem.reference.to(DTYPE)
+        source = problem.source.to(DTYPE)
+        self.mass = None if problem.mass is None else problem.mass.to(DTYPE)
+        self.distance = None if problem.distance is None else problem.distance.to(DTYPE)
+        self.coherence: Coherence | None = None
+        if settings.transform == "nonrigid":
+            self.coherence = Coherence(problem.source, draw_landmarks(r, settings.rank, seeds), settings.beta)
+            self.coherence.to(DTYPE)
+        modes = settings.parametrisation == "modes" and self.coherence is not None
+        self.transform = Transform(
+            settings.transform, source, self.coherence.basis if modes and self.coherence else None
+        )
+        self.identity = self.transform.parameters.detach().clone()
+        self.network = PotentialNetwork(architecture(settings), d, seeds)
+        self.learned_threshold = torch.nn.Parameter(
+            torch.full((self.count,), settings.threshold_start), requires_grad=False
+        )
+        self.whole = kind == "mass" and self.mass is not None and bool((self.mass >= r).all())
+        learned = kind == "mass" and settings.threshold == "learned" and not self.whole
+        self.trained = [self.network.parameters, *([self.learned_threshold] if learned else [])]
+        self.network_optimiser = torch.optim.Adam(
+            self.trained, lr=settings.network_rate, betas=_pair(settings.network_betas), foreach=False
+        )
+        assert settings.rate is not None
+        self.transform_optimiser: torch.optim.Optimizer
+        if settings.optimiser == "adam":
+            self.transform_optimiser = torch.optim.Adam(
+                [self.transform.parameters], lr=settings.rate, betas=_pair(settings.betas), foreach=False
+            )
+        else:
+            self.transform_optimiser = torch.optim.RMSprop(
+                [self.transform.parameters], lr=settings.rate, foreach=False
+            )
+        for parameter in (*self.trained, self.transform.parameters):
+            parameter.grad = torch.zeros_like(parameter)
+        self.reference_features = self.network.features(self.reference)
+        self.steps_done = 0
+        self.mean, self.mean_count = torch.zeros_like(self.transform.parameters), 0
+        self.last_finite = self.transform.parameters.detach().clone()
+        self.diverged = torch.zeros(self.count, dtype=torch.bool)
+        self.steps = settings.steps + settings.stages * settings.stage_steps
+
+    # --- the schedule -----------------------------------------------------------------------------------------------
+
+    @property
+    def finished(self) -> bool:
+        return self.steps_done >= self.steps
+
+    def _stage(self) -> tuple[int, int, int]:
+        """Number of the current stage, the step within it, and its length."""
+        s = self.settings
+        if self.steps_done < s.steps or s.stages == 0:
+            return 0, self.steps_done, s.steps
+        later = self.steps_done - s.steps
+        return 1 + later // s.stage_steps, later % s.stage_steps, s.stage_steps
+
+    def threshold(self) -> Tensor | None:
+        """The distance threshold in force (B,): annealed, fixed or learned; None where the exact one of the mass type is
+        taken."""
+        if self.kind == "distance":
+            assert self.distance is not None
+            start = self.distance.clamp(min=self.settings.distance_start)
+            progress = min(1.0, 2.0 * self.steps_done / max(self.settings.steps, 1))
+            return torch.where(self.distance.isinf(), self.distance, start * (self.distance / start) ** progress)
+        if len(self.trained) > 1:
+            return self.learned_threshold.abs()
+        return None
+
+    # --- one step ---------------------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def step(self) -> dict[str, Tensor]:
+        """u network updates and one transform update; returns loss, threshold and gradient norm, each (B,)."""
+        stage, within, length = self._stage()
+        if stage > 0 and within == 0:
+            self.transform.parameters.copy_(self.mean)  # each further stage starts from the mean of the one before
+        if within == 0:
+            self.mean.zero_()
+            self.mean_count = 0
+            for group in self.transform_optimiser.param_groups:
+                group["lr"] = self.settings.rate * 0.5**stage  # type: ignore[operator]
+        features = torch.cat((self.reference_features, self.network.features(self.transform.points())), 1)
+        updates = self.settings.updates + (self.settings.warmup if self.steps_done == 0 else 0)
+        norm = torch.zeros(self.count)
+        for k in range(updates):
+            norms = self._update_network(features, self._takes_penalty(k))
+            norm = norm if norms is None else norms.amax(1)
+        found = self._update_transform(features)
+        self.steps_done += 1
+        self._guard()
+        if within >= length - max(1, round(self.settings.average * length)) or length == 0:
+            self.mean_count += 1
+            self.mean += (self.transform.parameters - self.mean) / self.mean_count
+        return {"loss": found.value, "threshold": found.threshold, "gradient_norm": norm}
+
+    def _takes_penalty(self, update: int) -> bool:
+        every = self.settings.penalty_every
+        return update == 0 if every == 0 else update % every == 0
+
+    def _objective(self, outputs: Tensor) -> Objective:
+        q = self.reference.shape[1]
+        return objective(outputs[:, :q], outputs[:, q:], self.kind, mass=self.mass, threshold=self.threshold())
+
+    def _update_network(self, features: Tensor, penalised: bool) -> Tensor | None:
+        r, gradient = self.transform.source.shape[1], self.network.parameters.grad
+        assert gradient is not None
+
+        def slope_of_loss(outputs: Tensor) -> Tensor:
+            found = self._objective(outputs)
+            if found.threshold_slope is not None and self.learned_threshold.grad is not None:
+                self.learned_threshold.grad.copy_(-found.threshold_slope * self.learned_threshold.sign() / r)
+            return torch.cat((found.reference_slope, found.source_slope), 1).mul_(-1.0 / r)  # (B, q + r), ascent
+
+        penalty = self._penalty_slope if penalised else None
+        _, norms = self.network.accumulate_gradient(features, slope_of_loss, penalty, gradient)
+        self.network_optimiser.step()
+        return norms
+
+    def _penalty_slope(self, norms: Tensor) -> Tensor:
+        """From the gradient norms (B, n) to the derivative of the penalty with respect to each."""
+        if self.settings.penalty == "mean":
+            return (norms - 1.0).clamp_(min=0.0).mul_(2.0 * self.settings.kappa / norms.shape[1])
+        largest, at = norms.max(1, keepdim=True)
+        slope = 2.0 * self.settings.kappa * torch.where(largest > 1.0, largest, 0.0)
+        return torch.zeros_like(norms).scatter_(1, at, slope)
+
+    def _update_transform(self, features: Tensor) -> Objective:
+        q, r = self.reference.shape[1], self.transform.source.shape[1]
+        outputs, gradient = self.network.output_and_gradient(features)
+        found = self._objective(outputs)
+        # dL/dT(y_j), Eqs. grad_mass and grad_dis, for point masses 1/r
+        pull = found.source_slope[..., None] * gradient[:, q:] / r  # (B, r, D)
+        parameters = self.transform.parameters
+        total = self.transform.pull_back(pull)
+        self._add_energy_gradient(total)
+        if self.settings.clip:
+            total.clamp_(-self.settings.clip, self.settings.clip)
+        assert parameters.grad is not None
+        parameters.grad.copy_(total)
+        self.transform_optimiser.step()
+        return found
+
+    def _add_energy_gradient(self, out: Tensor) -> None:
+        s, d = self.settings, self.transform.dimension
+        assert s.coherence is not None and s.affine_penalty is not None
+        if s.transform != "rigid" and s.affine_penalty:
+            out[:, :d] += s.affine_penalty * (self.transform.parameters - self.identity)[:, :d]
+        if self.coherence is None:
+            return
+        if self.transform.basis is not None:
+            weight = s.coherence * self.coherence.spectrum / (self.coherence.spectrum + s.sigma)  # (B, k)
+            out[:, d + 1 :] += weight[..., None] * self.transform.coefficients
+        else:
+            out[:, d + 1 :] += s.coherence * self.coherence.gradient(self.transform.coefficients, s.sigma)
+
+    def _guard(self) -> None:
+        """Put a problem whose numbers left the finite back to its last good state and mark it."""
+        parameters = self.transform.parameters
+        good = parameters.isfinite().all(-1).all(-1) & self.network.parameters.isfinite().all(-1)  # (B,)
+        if not bool(good.all()):
+            self.diverged |= ~good
+            self.network.parameters[~good] = 0.0
+        parameters.copy_(torch.where((good & ~self.diverged)[:, None, None], parameters, self.last_finite))
+        self.last_finite.copy_(parameters)
+
+    # --- what comes out ---------------------------------------------------------------------------------------------
+
+    def answer(self) -> Tensor:
+        """The parameters (B, P, D) that stand as the answer now: the mean of the iterates, or the last one."""
+        if self.settings.average == 0 or self.mean_count == 0:
+            return self.transform.parameters.detach().clone()
+        return torch.where(self.diverged[:, None, None], self.last_finite, self.mean)
+
+    def run(self) -> Iterator[dict[str, Tensor]]:
+        """Take the steps that are left, one at a time."""
+        while not self.finished:
+            yield self.step()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that a step changes."""
+        return {
+            "network": self.network.parameters.detach().clone(),
+            "learned_threshold": self.learned_threshold.detach().clone(),
+            "transform": self.transform.parameters.detach().clone(),
+            "network_optimiser": self.network_optimiser.state_dict(),
+            "transform_optimiser": self.transform_optimiser.state_dict(),
+            "mean": self.mean.clone(),
+            "mean_count": self.mean_count,
+            "last_finite": self.last_finite.clone(),
+            "diverged": self.diverged.clone(),
+            "steps_done": self.steps_done,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a state that :meth:`state_dict` of an equally built solver gave."""
+        with torch.no_grad():
+            self.network.parameters.copy_(state["network"])
+            self.learned_threshold.copy_(state["learned_threshold"])
+            self.transform.parameters.copy_(state["transform"])
+        self.network_optimiser.load_state_dict(state["network_optimiser"])
+        self.transform_optimiser.load_state_dict(state["transform_optimiser"])
+        for name in ("mean", "last_finite", "diverged"):
+            getattr(self, name).copy_(state[name])
+        self.mean_count, self.steps_done = state["mean_count"], state["steps_done"]
+
+
+def architecture(settings: PwanSettings) -> Architecture:
+    """The potential network that the settings name."""
+    if settings.potential == "paper":
+        return Architecture(slope=settings.activation_slope)
+    return Architecture(
+        widths=(settings.width,) * 4,
+        features=settings.features,
+        frequency=settings.frequency,
+        slope=settings.activation_slope,
+        init="kaiming",
+    )
+
+
+def draw_landmarks(points: int, rank: int, seeds: Sequence[int]) -> Tensor:
+    """(B, k) indices of the Nystrom landmarks, uniform without replacement; k = min(rank, points)."""
+    k = min(rank, points)
+    rows = [numpy_generator(seed, "landmarks").choice(points, k, replace=False) for seed in seeds]
+    return torch.stack([torch.from_numpy(row) for row in rows])
+
+
+def _pair(betas: tuple[float, ...]) -> tuple[float, float]:
+    first, second = betas
+    return first, second

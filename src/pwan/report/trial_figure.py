@@ -1,0 +1,83 @@
+"""The worst, median and best trial of a method: initial and registered sets side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+REFERENCE, UNMATCHED, SOURCE, LEFT, TRUTH = "#4477aa", "#bbccdd", "#cc3311", "#ee99aa", "#117733"
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One registration to draw: (N, D) arrays, and boolean masks of what was matched."""
+
+    title: str
+    source: np.ndarray
+    reference: np.ndarray
+    truth: np.ndarray
+    transformed: np.ndarray
+    matched: np.ndarray
+    reference_matched: np.ndarray
+    mse_initial: float
+    mse: float | None
+
+
+def draw_trials(panels: Sequence[Panel], title: str, path: Path) -> None:
+    """Write one image with a row for each panel: the initial sets, and the registered sets with the truth."""
+    flat = panels[0].source.shape[-1] == 2
+    figure = Figure(figsize=(10, 4.6 * len(panels) + 0.8), dpi=110, layout="constrained")
+    FigureCanvasAgg(figure)
+    figure.suptitle(title)
+    for row, panel in enumerate(panels):
+        kind: dict[str, Any] = {} if flat else {"projection": "3d"}
+        before = figure.add_subplot(len(panels), 2, 2 * row + 1, **kind)
+        after = figure.add_subplot(len(panels), 2, 2 * row + 2, **kind)
+        before.set_title(f"{panel.title}: initial, MSE {panel.mse_initial:.4f}", fontsize=10)
+        outcome = "failed" if panel.mse is None else f"MSE {panel.mse:.4f}"
+        after.set_title(f"{panel.title}: registered, {outcome}", fontsize=10)
+        _scatter(before, panel.reference, REFERENCE, "reference")
+        _scatter(before, panel.source, SOURCE, "source")
+        _scatter(after, panel.reference[~panel.reference_matched], UNMATCHED, "reference, not matched")
+        _scatter(after, panel.reference[panel.reference_matched], REFERENCE, "reference, matched")
+        _scatter(after, panel.truth, TRUTH, "truth", marker="x")
+        _scatter(after, panel.transformed[~panel.matched], LEFT, "registered, not matched")
+        _scatter(after, panel.transformed[panel.matched], SOURCE, "registered, matched")
+        everything = np.concatenate([panel.source, panel.reference, panel.truth])
+        for axes in (before, after):
+            _frame(axes, everything, flat)
+            if row == 0:
+                axes.legend(fontsize=7, loc="upper left", markerscale=2.0)
+    figure.savefig(path)
+
+
+def _scatter(axes: Any, points: np.ndarray, colour: str, label: str, *, marker: str = "o") -> None:
+    if not len(points):
+        return
+    size = float(np.clip(4000 / len(points), 0.3, 8))
+    columns = points.T if points.shape[1] == 2 else points.T[[0, 2, 1]] * [[1], [-1], [1]]  # y of the shapes points up
+    axes.scatter(*columns, s=size, c=colour, label=label, marker=marker, linewidths=0.4 if marker == "x" else 0, alpha=0.8)
+
+
+def _frame(axes: Any, points: np.ndarray, flat: bool) -> None:
+    """The same cube for both pictures of a row, so that they can be compared; no ticks."""
+    centre = (points.max(0) + points.min(0)) / 2
+    half = (points.max(0) - points.min(0)).max() / 2
+    if not flat:
+        centre = centre[[0, 2, 1]] * [1, -1, 1]
+        axes.set_zlim(centre[2] - half, centre[2] + half)
+        axes.set_zticks([])
+        axes.view_init(elev=12, azim=-75)
+        axes.set_box_aspect((1, 1, 1), zoom=1.2)
+    else:
+        axes.set_aspect("equal")
+    axes.set_xlim(centre[0] - half, centre[0] + half)
+    axes.set_ylim(centre[1] - half, centre[1] + half)
+    axes.set_xticks([])
+    axes.set_yticks([])

@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import functools
+import hashlib
+import http.server
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pwan import shapes
+from pwan.shapes import paper
+
+FISH = {"fish_X_nohead.txt": b"0.5 1.5\n2.0 3.0\n4.0 5.0\n", "fish_y.txt": b"1.0\t2.0\n3.0\t4.0\n"}
+
+
+@pytest.fixture(autouse=True)
+def no_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(paper.FOLDER_VARIABLE, raising=False)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+
+@pytest.fixture
+def fish_checksums(monkeypatch: pytest.MonkeyPatch) -> None:
+    for file, content in FISH.items():
+        monkeypatch.setitem(paper.SHA256, file, hashlib.sha256(content).hexdigest())
+
+
+class Handler(http.server.SimpleHTTPRequestHandler):
+    requests: list[str] = []
+
+    def do_GET(self) -> None:
+        self.requests.append(self.path)
+        if self.path.startswith("/cut/"):  # promises more than it sends
+            self.send_response(200)
+            self.send_header("Content-Length", "1000")
+            self.end_headers()
+            self.wfile.write(b"0.5 1.5\n")
+            self.close_connection = True
+        else:
+            super().do_GET()
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[str]:
+    folder = tmp_path / "served"
+    folder.mkdir()
+    for file, content in FISH.items():
+        (folder / file).write_bytes(content)
+    Handler.requests.clear()
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=str(folder))) as http_:
+        thread = threading.Thread(target=http_.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{http_.server_address[1]}/"
+        http_.shutdown()
+        thread.join()
+
+
+def test_a_set_is_downloaded_once(server: str, tmp_path: Path, fish_checksums: None) -> None:
+    cache = tmp_path / "cache"
+    fish = paper.load("fish", base=server, cache=cache)
+    assert (fish.name, fish.source) == ("fish", "paper:download")
+    np.testing.assert_array_equal(fish.points, [[0.5, 1.5], [2, 3], [4, 5]])
+    np.testing.assert_array_equal(fish.partner, [[1, 2], [3, 4]])
+    assert sorted(Handler.requests) == ["/fish_X_nohead.txt", "/fish_y.txt"]
+    paper.load("fish", base=server, cache=cache)
+    assert len(Handler.requests) == 2
+    (cache / "fish_y.txt").write_bytes(b"spoilt")  # a damaged file of the cache is fetched again
+    np.testing.assert_array_equal(paper.load("fish", base=server, cache=cache).partner, [[1, 2], [3, 4]])
+
+
+def test_a_wrong_checksum_keeps_nothing(server: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="does not have the expected SHA-256 .*try again, or set PWAN_DATA"):
+        paper.load("fish", base=server, cache=tmp_path / "cache")
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_a_download_cut_short_keeps_nothing(server: str, tmp_path: Path, fish_checksums: None) -> None:
+    with pytest.raises((ConnectionError, ValueError), match="cannot download|does not have the expected"):
+        paper.load("fish", base=server + "cut/", cache=tmp_path / "cache")
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_a_missing_page_is_named(server: str, tmp_path: Path, fish_checksums: None) -> None:
+    with pytest.raises(ConnectionError, match=r"cannot download .*nowhere/fish_X_nohead.txt \(status 404\)"):
+        paper.load("fish", base=server + "nowhere/", cache=tmp_path / "cache")
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_no_network_is_named(tmp_path: Path) -> None:
+    with socket.socket() as free:  # bound but not listening: the connection is refused
+        free.bind(("127.0.0.1", 0))
+        with pytest.raises(ConnectionError, match="cannot download .*connect to the network and try again, or set"):
+            paper.load("fish", base=f"http://127.0.0.1:{free.getsockname()[1]}/", cache=tmp_path / "cache")
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_a_set_without_a_download_says_so() -> None:
+    with pytest.raises(FileNotFoundError, match="no download is known for the set shrec19_01; set PWAN_DATA"):
+        shapes.load("shrec19_01", "paper")
+
+
+def test_the_folder_is_read_and_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(paper.FOLDER_VARIABLE, str(tmp_path))
+    with pytest.raises(FileNotFoundError, match=r"there is no face\.npz in it"):
+        shapes.load("face_2", "paper")
+    frames, triangles = np.arange(36.0).reshape(3, 4, 3), np.array([[0, 1, 2], [1, 2, 3]])
+    np.savez(tmp_path / "face.npz", frames=frames, triangles=triangles)
+    with pytest.raises(ValueError, match=r"face\.npz should have the SHA-256 4411"):
+        shapes.load("face_2", "paper")
+    content = (tmp_path / "face.npz").read_bytes()
+    monkeypatch.setitem(paper.SHA256, "face.npz", hashlib.sha256(content).hexdigest())
+    face = shapes.load("face_2", "paper")
+    assert face.source == "paper:folder"
+    np.testing.assert_array_equal(face.points, frames[1])
+    np.testing.assert_array_equal(face.vertices, frames[1])
+    np.testing.assert_array_equal(face.faces, triangles)
+
+
+def test_only_the_paper_source_looks_at_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(paper.FOLDER_VARIABLE, "/no/such/folder")
+    shapes._load_packaged.cache_clear()
+    assert shapes.load("bunny").source == "packaged"
+
+
+def test_every_text_file_and_archive_has_a_checksum() -> None:
+    for paper_set in paper.SETS.values():
+        assert {paper_set.archive, *(paper_set.files or {}).values()} <= set(paper.SHA256)
+
+
+REAL_FOLDER = os.environ.get(paper.FOLDER_VARIABLE)
+
+
+@pytest.mark.skipif(not REAL_FOLDER, reason="PWAN_DATA names no folder with the paper's point sets")
+@pytest.mark.parametrize(
+    ("name", "size", "partner"),
+    [("bunny", 8171, 8171), ("armadillo", 106289, 106289), ("monkey", 7958, 7958), ("fish", 78, 98)],
+)
+def test_the_real_folder(name: str, size: int, partner: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(paper.FOLDER_VARIABLE, str(REAL_FOLDER))
+    shape = shapes.load(name, "paper")
+    assert len(shape.points) == size and shape.partner is not None and len(shape.partner) == partner

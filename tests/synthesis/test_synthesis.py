@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pwan import shapes
+from pwan.nystrom import gaussian_kernel
+from pwan.synthesis import SynthesisSettings, make_problem
+from pwan.synthesis.corruption import crop, uniform_outliers
+from pwan.synthesis.deformation import random_deformation
+
+BUNNY = shapes.load("bunny")
+FIELDS = ("source", "reference", "truth", "mass")
+
+
+def test_the_noise_problem_of_the_paper() -> None:
+    problem = make_problem(BUNNY, SynthesisSettings(outlier_ratio=1.2), seed=0, trials=[0, 1])
+    assert problem.source.shape == problem.truth.shape == (2, 500, 3)
+    assert problem.reference.shape == (2, 1100, 3)
+    assert problem.mass.tolist() == [500, 500] and problem.distance is None
+
+
+def test_the_partial_problem_of_the_paper() -> None:
+    knobs = SynthesisSettings(points=1000, keep=0.7, deformation_lambda=50, distance=0.05)
+    problem = make_problem(BUNNY, knobs, seed=0, trials=[3])
+    assert problem.source.shape == problem.reference.shape == (1, 700, 3)
+    assert problem.mass.tolist() == pytest.approx([400]) and problem.distance.tolist() == [0.05]
+
+
+@pytest.mark.parametrize(
+    "knobs",
+    [SynthesisSettings(outlier_ratio=0.4), SynthesisSettings(points=200, keep=0.8)],
+    ids=["noise", "partial"],
+)
+def test_a_trial_depends_on_no_other_trial(knobs: SynthesisSettings) -> None:
+    many = make_problem(BUNNY, knobs, seed=5, trials=list(range(20)))
+    alone = make_problem(BUNNY, knobs, seed=5, trials=[17])
+    for field in FIELDS:
+        assert torch.equal(getattr(many, field)[17:18], getattr(alone, field))
+    assert not torch.equal(many.source[16], many.source[17])
+    assert not torch.equal(make_problem(BUNNY, knobs, seed=6, trials=[17]).source, alone.source)
+
+
+def test_one_knob_changes_only_its_own_draw() -> None:
+    plain = make_problem(BUNNY, SynthesisSettings(), seed=0, trials=[0])
+    noisy = make_problem(BUNNY, SynthesisSettings(noise=0.04, outlier_ratio=0.2), seed=0, trials=[0])
+    assert torch.equal(plain.source, noisy.source) and torch.equal(plain.truth, noisy.truth)
+    clean = make_problem(BUNNY, SynthesisSettings(noise=0), seed=0, trials=[0])
+    torch.testing.assert_close(noisy.reference[:, :500] - clean.reference, 2 * (plain.reference - clean.reference))
+
+
+@pytest.mark.parametrize(("stiffness", "expected"), [(10, 0.30), (50, 0.061)])
+def test_the_mean_squared_displacement(stiffness: float, expected: float) -> None:
+    knobs = SynthesisSettings(points=30, deformation_lambda=stiffness)
+    problem = make_problem(BUNNY, knobs, seed=0, trials=list(range(400)))
+    squared = (problem.truth - problem.source).square().sum(-1).mean(-1)  # (400,)
+    # the kernel is wide, so a trial's value scatters by 80% and the mean of 400 by 4%
+    assert float(squared.mean()) == pytest.approx(expected, rel=0.15)
+
+
+def test_noise_is_added_once_and_has_its_standard_deviation() -> None:
+    noisy, clean = (
+        make_problem(BUNNY, SynthesisSettings(points=5000, noise=noise), seed=0, trials=[0]) for noise in (0.02, 0)
+    )
+    assert float((noisy.reference - clean.reference).std()) == pytest.approx(0.02, rel=0.03)
+
+
+def test_truth_is_the_deformation_of_the_source_and_free_of_noise() -> None:
+    # drawing the whole shape twice gives the same points in another order, so the clean sets coincide
+    torus = shapes.load("torus")
+    problem = make_problem(torus, SynthesisSettings(points=4000, noise=0), seed=1, trials=[2])
+    truth, reference = problem.truth[0].numpy(), problem.reference[0].numpy()
+    np.testing.assert_allclose(truth[np.lexsort(truth.T)], reference[np.lexsort(reference.T)], atol=1e-12)
+    assert not np.allclose(problem.source[0].numpy(), reference)  # no one-to-one pairs
+
+
+def test_displacements_have_the_kernel_as_covariance() -> None:
+    points = BUNNY.points[[0, 2000, 4000]]
+    fields = np.stack(
+        [
+            random_deformation(
+                BUNNY.points,
+                beta=2.0,
+                rank=100,
+                deformation_lambda=10.0,
+                landmark_generator=np.random.default_rng(trial),
+                generator=np.random.default_rng([trial, 1]),
+            )(points)
+            for trial in range(1500)
+        ]
+    )  # (1500, 3 points, D)
+    covariance = np.einsum("tid,tjd->ij", fields, fields) / (1500 * 3)
+    tensor = torch.from_numpy(points).unsqueeze(0)
+    np.testing.assert_allclose(covariance, gaussian_kernel(tensor, tensor, 2.0)[0] / 10, atol=0.01)
+
+
+def test_outliers_fill_the_enlarged_box_of_the_reference() -> None:
+    points = np.random.default_rng(0).normal(size=(300, 3)) * [1, 2, 3] + [10, 0, -10]
+    outliers = uniform_outliers(points, 20_000, 1.2, np.random.default_rng(1))
+    low, high = points.min(0), points.max(0)
+    margin = 0.1 * (high - low)
+    assert np.all(outliers >= low - margin) and np.all(outliers <= high + margin)
+    np.testing.assert_allclose(outliers.min(0), low - margin, atol=0.01 * (high - low).max())
+    np.testing.assert_allclose(outliers.mean(0), (low + high) / 2, atol=0.02 * (high - low).max())
+
+
+def test_outliers_come_after_the_inliers_and_surround_the_noisy_ones() -> None:
+    problem = make_problem(BUNNY, SynthesisSettings(outlier_ratio=1.2, noise=0.3), seed=0, trials=[0])
+    inliers, outliers = problem.reference[0, :500], problem.reference[0, 500:]
+    low, high = inliers.amin(0), inliers.amax(0)
+    assert bool((outliers >= low - 0.1 * (high - low)).all() and (outliers <= high + 0.1 * (high - low)).all())
+
+
+@settings(max_examples=30, deadline=None)
+@given(n=st.integers(10, 200), share=st.floats(0.5, 1, exclude_min=True), seed=st.integers(0, 1000))
+def test_a_crop_keeps_exactly_its_share_on_one_side_of_a_plane(n: int, share: float, seed: int) -> None:
+    points = np.random.default_rng(seed).normal(size=(n, 3))
+    kept = round(share * n)
+    rows = crop(points, kept, np.random.default_rng([seed, 1]))
+    assert len(rows) == len(set(rows)) == kept
+    dropped = np.setdiff1d(np.arange(n), rows)
+    normal = np.random.default_rng([seed, 1]).standard_normal(3)
+    if len(dropped):
+        assert (points[dropped] @ normal).max() <= (points[rows] @ normal).min() + 1e-12
+
+
+def test_the_two_crops_have_planes_of_their_own() -> None:
+    knobs = SynthesisSettings(points=1000, keep=0.6, noise=0, deformation_lambda=1e6)
+    problem = make_problem(BUNNY, knobs, seed=0, trials=list(range(10)))
+    source, reference = problem.source.mean(1), problem.reference.mean(1)  # each points along its own normal
+    cosine = torch.nn.functional.cosine_similarity(source, reference)
+    assert float(cosine.abs().min()) < 0.5 and float(cosine.std()) > 0.2
+
+
+def test_two_dimensions_and_fewer_points_than_the_rank() -> None:
+    problem = make_problem(shapes.load("fish"), SynthesisSettings(points=60, outlier_ratio=0.5), seed=0, trials=[0])
+    assert problem.source.shape == (1, 60, 2) and problem.reference.shape == (1, 90, 2)
+
+
+def test_more_points_than_the_default_set_come_from_the_surface() -> None:
+    problem = make_problem(shapes.load("torus"), SynthesisSettings(points=70_000, rank=20), seed=0, trials=[0])
+    assert problem.source.shape == (1, 70_000, 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("points", 0, "points must be at least 1"),
+        ("rank", 0, "rank must be at least 1"),
+        ("keep", 0.5, "keep must be above 0.5"),
+        ("keep", 1.01, "keep must be above 0.5"),
+        ("keep", float("nan"), "keep must be above 0.5"),
+        ("beta", 0.0, "beta must be positive"),
+        ("deformation_lambda", -1.0, "deformation_lambda must be positive"),
+        ("box", float("inf"), "box must be positive"),
+        ("distance", 0.0, "distance must be positive"),
+        ("noise", -0.1, "noise must be zero or positive"),
+        ("outlier_ratio", float("nan"), "outlier_ratio must be zero or positive"),
+    ],
+)
+def test_a_setting_out_of_range_is_named(name: str, value: float, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        SynthesisSettings(**{name: value})
+
+
+def test_no_trials_and_too_many_points_are_refused() -> None:
+    with pytest.raises(ValueError, match="at least one trial"):
+        make_problem(BUNNY, SynthesisSettings(), seed=0, trials=[])
+    with pytest.raises(ValueError, match="no surface"):
+        make_problem(shapes.load("fish"), SynthesisSettings(), seed=0, trials=[0])
