@@ -1,4 +1,4 @@
-"""The command line: ``python run.py experiment=noise_bunny``. Works from a plain clone; ``--help`` says what there is."""
+"""The command line: ``python run.py experiment=noise_bunny``. Works from a plain clone."""
 
 from __future__ import annotations
 

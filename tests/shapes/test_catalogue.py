@@ -22,7 +22,8 @@ def test_names() -> None:
 @pytest.mark.parametrize("name", shapes.names())
 def test_every_shape_has_zero_mean_and_unit_rms_radius(name: str) -> None:
     points = shapes.load(name).points
-    assert points.dtype == np.float64 and points.shape[1] in (2, 3)
+    assert points.dtype == np.float64
+    assert points.shape[1] in (2, 3)
     np.testing.assert_allclose(points.mean(0), 0, atol=1e-12)
     assert (points**2).sum(1).mean() == pytest.approx(1, rel=1e-12)
 
@@ -45,7 +46,8 @@ def test_every_data_file_has_its_terms_and_is_small(name: str) -> None:
 @pytest.mark.parametrize("name", SURFACES)
 def test_default_points_lie_on_the_surface(name: str) -> None:
     shape = shapes.load(name)
-    assert shape.vertices is not None and shape.faces is not None
+    assert shape.vertices is not None
+    assert shape.faces is not None
     # no farther from the nearest vertex than the longest edge
     edges = np.linalg.norm(shape.vertices[shape.faces] - shape.vertices[np.roll(shape.faces, 1, 1)], axis=-1)
     distances = cKDTree(shape.vertices).query(shape.points[:200])[0]
@@ -72,7 +74,8 @@ def test_the_default_set_never_changes(name: str, row: list[float]) -> None:
 
 def test_the_fish_has_its_partner() -> None:
     fish = shapes.load("fish")
-    assert fish.partner is not None and fish.partner.shape == (91, 2)
+    assert fish.partner is not None
+    assert fish.partner.shape == (91, 2)
     assert not np.allclose(fish.points, fish.partner)
 
 
@@ -96,7 +99,7 @@ def test_a_million_points_keep_the_frame() -> None:
 
 
 def test_a_shape_without_a_surface_says_so() -> None:
-    with pytest.raises(ValueError, match="fish .*91 points and no surface"):
+    with pytest.raises(ValueError, match=r"fish .*91 points and no surface"):
         shapes.load("fish").sample(92, np.random.default_rng(0))
     with pytest.raises(ValueError, match="at least 1"):
         shapes.load("fish").sample(0, np.random.default_rng(0))
@@ -133,4 +136,5 @@ def test_every_shape_has_its_config() -> None:
     files = {file.stem: file.read_text().splitlines() for file in conf.glob("*.yaml")}
     assert set(shapes.names()) <= set(files)
     for name in shapes.names():
-        assert files[name][0].startswith("#") and files[name][1:] == [f"name: {name}", "source: packaged"]
+        assert files[name][0].startswith("#")
+        assert files[name][1:] == [f"name: {name}", "source: packaged"]

@@ -8,6 +8,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -31,7 +32,7 @@ def fish_checksums(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):
-    requests: list[str] = []
+    requests: ClassVar[list[str]] = []
 
     def do_GET(self) -> None:
         self.requests.append(self.path)
@@ -77,13 +78,13 @@ def test_a_set_is_downloaded_once(server: str, tmp_path: Path, fish_checksums: N
 
 
 def test_a_wrong_checksum_keeps_nothing(server: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="does not have the expected SHA-256 .*try again, or set PWAN_DATA"):
+    with pytest.raises(ValueError, match=r"does not have the expected SHA-256 .*try again, or set PWAN_DATA"):
         paper.load("fish", base=server, cache=tmp_path / "cache")
     assert list((tmp_path / "cache").iterdir()) == []
 
 
 def test_a_download_cut_short_keeps_nothing(server: str, tmp_path: Path, fish_checksums: None) -> None:
-    with pytest.raises((ConnectionError, ValueError), match="cannot download|does not have the expected"):
+    with pytest.raises((ConnectionError, ValueError), match=r"cannot download|does not have the expected"):
         paper.load("fish", base=server + "cut/", cache=tmp_path / "cache")
     assert list((tmp_path / "cache").iterdir()) == []
 
@@ -97,7 +98,7 @@ def test_a_missing_page_is_named(server: str, tmp_path: Path, fish_checksums: No
 def test_no_network_is_named(tmp_path: Path) -> None:
     with socket.socket() as free:  # bound but not listening: the connection is refused
         free.bind(("127.0.0.1", 0))
-        with pytest.raises(ConnectionError, match="cannot download .*connect to the network and try again, or set"):
+        with pytest.raises(ConnectionError, match=r"cannot download .*connect to the network and try again, or set"):
             paper.load("fish", base=f"http://127.0.0.1:{free.getsockname()[1]}/", cache=tmp_path / "cache")
     assert list((tmp_path / "cache").iterdir()) == []
 
@@ -146,4 +147,6 @@ REAL_FOLDER = os.environ.get(paper.FOLDER_VARIABLE)
 def test_the_real_folder(name: str, size: int, partner: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(paper.FOLDER_VARIABLE, str(REAL_FOLDER))
     shape = shapes.load(name, "paper")
-    assert len(shape.points) == size and shape.partner is not None and len(shape.partner) == partner
+    assert len(shape.points) == size
+    assert shape.partner is not None
+    assert len(shape.partner) == partner

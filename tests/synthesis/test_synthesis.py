@@ -20,14 +20,16 @@ def test_the_noise_problem_of_the_paper() -> None:
     problem = make_problem(BUNNY, SynthesisSettings(outlier_ratio=1.2), seed=0, trials=[0, 1])
     assert problem.source.shape == problem.truth.shape == (2, 500, 3)
     assert problem.reference.shape == (2, 1100, 3)
-    assert problem.mass.tolist() == [500, 500] and problem.distance is None
+    assert problem.mass.tolist() == [500, 500]
+    assert problem.distance is None
 
 
 def test_the_partial_problem_of_the_paper() -> None:
     knobs = SynthesisSettings(points=1000, keep=0.7, deformation_lambda=50, distance=0.05)
     problem = make_problem(BUNNY, knobs, seed=0, trials=[3])
     assert problem.source.shape == problem.reference.shape == (1, 700, 3)
-    assert problem.mass.tolist() == pytest.approx([400]) and problem.distance.tolist() == [0.05]
+    assert problem.mass.tolist() == pytest.approx([400])
+    assert problem.distance.tolist() == [0.05]
 
 
 @pytest.mark.parametrize(
@@ -47,7 +49,8 @@ def test_a_trial_depends_on_no_other_trial(knobs: SynthesisSettings) -> None:
 def test_one_knob_changes_only_its_own_draw() -> None:
     plain = make_problem(BUNNY, SynthesisSettings(), seed=0, trials=[0])
     noisy = make_problem(BUNNY, SynthesisSettings(noise=0.04, outlier_ratio=0.2), seed=0, trials=[0])
-    assert torch.equal(plain.source, noisy.source) and torch.equal(plain.truth, noisy.truth)
+    assert torch.equal(plain.source, noisy.source)
+    assert torch.equal(plain.truth, noisy.truth)
     clean = make_problem(BUNNY, SynthesisSettings(noise=0), seed=0, trials=[0])
     torch.testing.assert_close(noisy.reference[:, :500] - clean.reference, 2 * (plain.reference - clean.reference))
 
@@ -55,10 +58,10 @@ def test_one_knob_changes_only_its_own_draw() -> None:
 @pytest.mark.parametrize(("stiffness", "expected"), [(10, 0.30), (50, 0.061)])
 def test_the_mean_squared_displacement(stiffness: float, expected: float) -> None:
     knobs = SynthesisSettings(points=30, deformation_lambda=stiffness)
-    problem = make_problem(BUNNY, knobs, seed=0, trials=list(range(400)))
-    squared = (problem.truth - problem.source).square().sum(-1).mean(-1)  # (400,)
-    # the kernel is wide, so a trial's value scatters by 80% and the mean of 400 by 4%
-    assert float(squared.mean()) == pytest.approx(expected, rel=0.15)
+    problem = make_problem(BUNNY, knobs, seed=0, trials=list(range(200)))
+    squared = (problem.truth - problem.source).square().sum(-1).mean(-1)  # (200,)
+    # the kernel is wide, so a trial's value scatters by 80% and the mean of 200 by 6%
+    assert float(squared.mean()) == pytest.approx(expected, rel=0.2)
 
 
 def test_noise_is_added_once_and_has_its_standard_deviation() -> None:
@@ -89,12 +92,12 @@ def test_displacements_have_the_kernel_as_covariance() -> None:
                 landmark_generator=np.random.default_rng(trial),
                 generator=np.random.default_rng([trial, 1]),
             )(points)
-            for trial in range(1500)
+            for trial in range(500)
         ]
-    )  # (1500, 3 points, D)
-    covariance = np.einsum("tid,tjd->ij", fields, fields) / (1500 * 3)
+    )  # (500, 3 points, D)
+    covariance = np.einsum("tid,tjd->ij", fields, fields) / (500 * 3)
     tensor = torch.from_numpy(points).unsqueeze(0)
-    np.testing.assert_allclose(covariance, gaussian_kernel(tensor, tensor, 2.0)[0] / 10, atol=0.01)
+    np.testing.assert_allclose(covariance, gaussian_kernel(tensor, tensor, 2.0)[0] / 10, atol=0.015)
 
 
 def test_outliers_fill_the_enlarged_box_of_the_reference() -> None:
@@ -102,7 +105,8 @@ def test_outliers_fill_the_enlarged_box_of_the_reference() -> None:
     outliers = uniform_outliers(points, 20_000, 1.2, np.random.default_rng(1))
     low, high = points.min(0), points.max(0)
     margin = 0.1 * (high - low)
-    assert np.all(outliers >= low - margin) and np.all(outliers <= high + margin)
+    assert np.all(outliers >= low - margin)
+    assert np.all(outliers <= high + margin)
     np.testing.assert_allclose(outliers.min(0), low - margin, atol=0.01 * (high - low).max())
     np.testing.assert_allclose(outliers.mean(0), (low + high) / 2, atol=0.02 * (high - low).max())
 
@@ -132,12 +136,14 @@ def test_the_two_crops_have_planes_of_their_own() -> None:
     problem = make_problem(BUNNY, knobs, seed=0, trials=list(range(10)))
     source, reference = problem.source.mean(1), problem.reference.mean(1)  # each points along its own normal
     cosine = torch.nn.functional.cosine_similarity(source, reference)
-    assert float(cosine.abs().min()) < 0.5 and float(cosine.std()) > 0.2
+    assert float(cosine.abs().min()) < 0.5
+    assert float(cosine.std()) > 0.2
 
 
 def test_two_dimensions_and_fewer_points_than_the_rank() -> None:
     problem = make_problem(shapes.load("fish"), SynthesisSettings(points=60, outlier_ratio=0.5), seed=0, trials=[0])
-    assert problem.source.shape == (1, 60, 2) and problem.reference.shape == (1, 90, 2)
+    assert problem.source.shape == (1, 60, 2)
+    assert problem.reference.shape == (1, 90, 2)
 
 
 def test_more_points_than_the_default_set_come_from_the_surface() -> None:

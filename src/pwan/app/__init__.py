@@ -1,0 +1,143 @@
+"""What run.py calls: compose the configuration with Hydra, check it, run the task; errors become a few lines."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+from hydra import main as hydra_main
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import HydraException
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from pwan.app.config import Checked, check, register_schema
+from pwan.app.messages import explain
+from pwan.bench.rows import read_rows
+from pwan.bench.summary import table, write_summary
+
+OK, FAILED, WRONG_INPUT, STOPPED = 0, 1, 2, 130
+TRACEBACKS = "HYDRA_FULL_ERROR"  # Hydra's own variable: set by the user, every error comes with its traceback
+
+
+def main(arguments: Sequence[str], *, conf: Path) -> int:
+    """Run the command line.
+
+    Args:
+        arguments: what follows ``run.py``.
+        conf: the folder of the configuration.
+
+    Returns:
+        The exit code: 0 done (single failed trials included), 1 a job failed as a whole, 2 wrong input,
+        130 stopped by Ctrl-C.
+    """
+    nothing = not arguments
+    if nothing:
+        print("Nothing to run was named. Try: python run.py experiment=noise_bunny\n", file=sys.stderr)
+        arguments = ["--help"]
+    register_schema()
+    codes: list[int] = []
+    before, tracebacks = sys.argv, os.environ.get(TRACEBACKS)
+    sys.argv = [before[0], *map(_open_method_nodes, arguments)]
+    os.environ[TRACEBACKS] = "1"  # Hydra then raises, and we say it in our words
+    try:
+        hydra_main(version_base="1.3", config_path=str(conf.resolve()), config_name="config")(
+            lambda config: codes.append(_run_job(config))
+        )()
+    except KeyboardInterrupt:
+        return STOPPED
+    except SystemExit as end:  # --help, --version and Hydra's own parser of flags
+        return WRONG_INPUT if nothing else end.code if isinstance(end.code, int) else OK
+    except (HydraException, OmegaConfBaseException) as error:
+        if tracebacks:
+            raise
+        print(f"error: {explain(error, conf)}", file=sys.stderr)
+        return WRONG_INPUT
+    finally:
+        sys.argv = before
+        if tracebacks is None:
+            del os.environ[TRACEBACKS]
+        else:
+            os.environ[TRACEBACKS] = tracebacks
+    return max(codes, default=OK)
+
+
+def _run_job(config: DictConfig) -> int:
+    """One run, or one cell of a sweep; a failure is told and does not end the sweep."""
+    hydra = HydraConfig.get()
+    folder = Path(hydra.runtime.output_dir).resolve()
+    try:
+        checked = check(config)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "config.yaml").write_text(OmegaConf.to_yaml(checked.resolved))
+        code = _benchmark(checked, folder) if checked.task == "benchmark" else _precision(checked, folder)
+        if hydra.mode == RunMode.MULTIRUN and checked.task == "benchmark":
+            sweep = Path(hydra.sweep.dir).resolve()
+            write_summary(sweep, read_rows(sweep))
+            print(f"all cells so far: {sweep / 'summary.csv'}")
+        return code
+    except (ValueError, OSError, OmegaConfBaseException) as error:
+        if _wants_traceback(error):
+            traceback.print_exc()
+        print(f"error: {error}", file=sys.stderr)
+        return WRONG_INPUT
+    except KeyboardInterrupt:
+        print(f"\nStopped. The rows so far are in {folder}; the same command again does only what is missing.")
+        raise
+    except Exception:
+        traceback.print_exc()
+        (folder / "error.txt").write_text(traceback.format_exc())
+        print(f"error: the job ended unexpectedly; the traceback is also in {folder / 'error.txt'}", file=sys.stderr)
+        return FAILED
+
+
+def _benchmark(checked: Checked, folder: Path) -> int:
+    from pwan.app import benchmark
+
+    outcomes = benchmark.run(
+        checked.cell,
+        checked.entries,
+        folder,
+        trials=checked.trials,
+        workers=checked.workers,
+        tracking=checked.tracking,
+        config=checked.resolved,
+        retry_failed=checked.retry_failed,
+    )
+    summary = write_summary(folder, read_rows(folder))
+    wanted = summary["settings"].isin([outcome.settings for outcome in outcomes])
+    print(table(summary[wanted]) if wanted.any() else "no rows")
+    for outcome in outcomes:
+        print(outcome.sentence())
+    print(f"results: {folder}")
+    return FAILED if any(outcome.error for outcome in outcomes) else OK
+
+
+def _precision(checked: Checked, folder: Path) -> int:
+    from pwan import shapes
+    from pwan.app import precision
+
+    shape = shapes.load(checked.cell.shape, checked.cell.shape_source)
+    frame = precision.run(shape, folder, seed=checked.cell.seed, settings=checked.precision)
+    print(frame.to_string(index=False))
+    print(f"results: {folder}")
+    return OK
+
+
+def _open_method_nodes(argument: str) -> str:
+    """``method.pwan.steps=3`` sets a key that no YAML lists (they hold no defaults), so Hydra must be told to add it.
+
+    The key is checked against the method's settings afterwards.
+    """
+    return f"++{argument}" if re.match(r"method\.\w+\.\w+=", argument) else argument
+
+
+def _wants_traceback(error: BaseException) -> bool:
+    """A ValueError or OSError with our own words needs none; one from the depths of a library does."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return not any(f"{os.sep}pwan{os.sep}" in frame.filename for frame in frames[-1:])

@@ -1,4 +1,4 @@
-"""The task ``benchmark``: register the trials of one cell with every method of the list, and write down what came out."""
+"""The task ``benchmark``: register the trials of one cell with each method of the list."""
 
 from __future__ import annotations
 

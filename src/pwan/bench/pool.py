@@ -57,7 +57,7 @@ def run_tasks(
         for number, task in numbered:
             on_done(number, _attempt(function, task, lambda x, n=number: on_progress(n, x)))  # type: ignore[misc]
         return
-    busy: dict[Any, tuple[SpawnProcess, int]] = {}  # by the pipe to the worker; None stands for no pipe
+    busy: dict[Any, tuple[SpawnProcess, int]] = {}  # by the pipe to the worker
     try:
         for number, task in numbered:
             process, pipe = _start(function)
@@ -66,8 +66,8 @@ def run_tasks(
             if len(busy) == workers:
                 break
         while busy:
-            for pipe in mp_connection.wait(list(busy)):
-                _serve(pipe, busy, function, numbered, on_done, on_progress)
+            for ready in mp_connection.wait(list(busy)):
+                _serve(ready, busy, function, numbered, on_done, on_progress)
     finally:
         for pipe, (process, _) in busy.items():
             process.terminate()

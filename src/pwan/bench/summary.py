@@ -30,8 +30,8 @@ def summarise(rows: Iterable[Row]) -> pd.DataFrame:
     """One line for each cell and method.
 
     A failed trial counts in ``trials`` and ``failed``, and as an infinite error in the medians and the maximum (a
-    median over survivors would flatter the method that fails most). ``mse_std`` is the sample standard deviation over the
-    trials that did not fail: with a failure there is no other finite answer; ``failed`` stands beside it.
+    median over survivors would flatter the method that fails most). ``mse_std`` is the sample standard deviation over
+    the trials that did not fail: with a failure there is no other finite answer; ``failed`` stands beside it.
     """
     frame = pd.DataFrame(list(rows))
     columns = ["experiment", *AXES, "method", "settings", *STATISTICS]

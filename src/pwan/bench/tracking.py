@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import netrc
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 import pandas as pd
 
@@ -20,7 +23,7 @@ class TrackingSettings:
 
     Attributes:
         wandb: write W&B runs at all.
-        mode: "offline"; "online" and "auto" upload while running where the user is logged in, and are offline elsewhere.
+        mode: "offline"; "online" and "auto" upload where the user is logged in, and are offline elsewhere.
         project, entity: where the runs belong in W&B.
     """
 
@@ -51,43 +54,57 @@ def track(
         figure: a picture to log, if there is one.
         failed: the job as a whole failed; the run then ends as a crashed one.
     """
+    with _data_below(folder):
+        import wandb
+
+        run = wandb.init(
+            dir=str(folder),
+            project=settings.project,
+            entity=settings.entity,
+            group=experiment,
+            job_type=method,
+            name=f"{method} {summary['settings']}",
+            config=dict(config),
+            mode="online" if settings.mode != "offline" and _logged_in() else "offline",
+            reinit="finish_previous",
+            settings=wandb.Settings(
+                silent=True, console="off", disable_git=True, save_code=False, x_disable_stats=True
+            ),
+        )
+        complete = False
+        try:
+            logged: dict[str, Any] = {"trials_table": wandb.Table(dataframe=_plain(rows))}
+            if figure is not None:
+                logged["worst_median_best"] = wandb.Image(str(figure))
+            run.log(logged)
+            run.summary.update({name: _number(summary[name]) for name in SUMMARY_METRICS})
+            complete = not failed
+        finally:  # or the next job of this process would write into the same run
+            run.finish(exit_code=0 if complete else 1)
+
+
+@contextmanager
+def _data_below(folder: Path) -> Iterator[None]:
+    """Keeps what W&B stages and caches in the output folder, unless the user has chosen a place."""
     folder.mkdir(parents=True, exist_ok=True)
-    with _folders(folder):
- = wandb.init(
-        dir=str(folder),
-        project=settings.project,
-        entity=settings.entity,
-        group=experiment,
-        job_type=method,
-        name=f"{method} {summary['settings']}",
-        config=dict(config),
-        mode=_mode(settings.mode, logged_in=_logged_in),
-        reinit="finish_previous",
-        settings=wandb.Settings(
-            silent=True, console="off", disable_git=True, save_code=False, x_disable_stats=True, x_save_requirements=False
-        ),
-    )
-    complete = False
+    added = [name for name in ("WANDB_DATA_DIR", "WANDB_CACHE_DIR") if name not in os.environ]
+    os.environ.update(dict.fromkeys(added, str(folder / "wandb")))
     try:
-        logged: dict[str, Any] = {"trials_table": wandb.Table(dataframe=_plain(rows))}
-        if figure is not None:
-            logged["worst_median_best"] = wandb.Image(str(figure))
-        run.log(logged)
-        run.summary.update({name: _number(summary[name]) for name in SUMMARY_METRICS})
-        complete = not failed
+        yield
     finally:
-        run.finish(exit_code=0 if complete else 1)
-
-
-def _mode(wanted: str, *, logged_in: Any) -> Literal["online", "offline"]:
-    return "online" if wanted != "offline" and logged_in() else "offline"
+        for name in added:
+            del os.environ[name]
 
 
 def _logged_in() -> bool:
-    """Whether an API key is at hand (environment or netrc), without asking anybody for one."""
-    import wandb
-
-    return bool(wandb.Api().api_key) if os.environ.get("WANDB_API_KEY") else bool(wandb.api.api_key)
+    """Whether W&B has a key in one of its documented places; asking W&B itself may wait for a person's answer."""
+    if os.environ.get("WANDB_API_KEY"):
+        return True
+    host = urlsplit(os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")).hostname or ""
+    try:
+        return netrc.netrc().authenticators(host) is not None
+    except (OSError, netrc.NetrcParseError):
+        return False
 
 
 def _plain(rows: pd.DataFrame) -> pd.DataFrame:

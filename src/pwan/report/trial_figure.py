@@ -62,7 +62,8 @@ def _scatter(axes: Any, points: np.ndarray, colour: str, label: str, *, marker: 
         return
     size = float(np.clip(4000 / len(points), 0.3, 8))
     columns = points.T if points.shape[1] == 2 else points.T[[0, 2, 1]] * [[1], [-1], [1]]  # y of the shapes points up
-    axes.scatter(*columns, s=size, c=colour, label=label, marker=marker, linewidths=0.4 if marker == "x" else 0, alpha=0.8)
+    line = 0.4 if marker == "x" else 0
+    axes.scatter(*columns, s=size, c=colour, label=label, marker=marker, linewidths=line, alpha=0.8)
 
 
 def _frame(axes: Any, points: np.ndarray, flat: bool) -> None:

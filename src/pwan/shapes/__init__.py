@@ -3,8 +3,8 @@
 One file adds a shape, nothing else is edited: ``data/<name>.npz`` (beside it ``data/<name>.md`` with its origin and
 terms), or ``analytic/<name>.py`` for a surface given by a formula. An npz file holds
 
-- ``vertices`` (v, 3) and ``faces`` (f, 3) of a triangle mesh, and ``count``, the size of the default set, which is drawn
-  from the surface with a fixed seed; without ``count`` the vertices themselves are the default set;
+- ``vertices`` (v, 3) and ``faces`` (f, 3) of a triangle mesh, and ``count``, the size of the default set, which is
+  drawn from the surface with a fixed seed; without ``count`` the vertices themselves are the default set;
 - or, for a shape without a surface, ``points`` (n, D) and perhaps ``partner`` (p, D).
 
 Packaged and analytic shapes are scaled so that their default set has mean zero and a mean squared radius of 1. The
@@ -18,6 +18,7 @@ import importlib
 import pkgutil
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -79,7 +80,7 @@ def _analytic_names() -> list[str]:
     return [module.name for module in pkgutil.iter_modules(analytic.__path__)]
 
 
-def _normalised(name: str, source: str, arrays: Mapping[str, np.ndarray]) -> Shape:
+def _normalised(name: str, source: str, arrays: Mapping[str, Any]) -> Shape:
     """The shape scaled by its default set, so that the scale does not depend on how many points are drawn later."""
     if "count" in arrays:
         generator = numpy_generator(0, "shape", name)  # a fixed seed: the default set is part of the shape
@@ -89,5 +90,5 @@ def _normalised(name: str, source: str, arrays: Mapping[str, np.ndarray]) -> Sha
     centre = points.mean(0)
     scale = np.sqrt(((points - centre) ** 2).sum(1).mean())
     moved = {key: (arrays[key].astype(np.float64) - centre) / scale for key in ("partner", "vertices") if key in arrays}
-    faces = arrays["faces"] if "faces" in arrays else None
+    faces = arrays.get("faces")
     return Shape(name, source, (points - centre) / scale, faces=faces, **moved)

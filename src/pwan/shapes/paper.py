@@ -111,7 +111,7 @@ def load(name: str, *, base: str | None = None, cache: Path | None = None) -> Sh
         raise FileNotFoundError(
             f"no download is known for the set {name}; set {FOLDER_VARIABLE} to a folder that holds {paper_set.archive}"
         )
-    arrays = {
+    arrays: dict[str, np.ndarray] = {
         field: np.loadtxt(fetch(file, base or paper_set.base, cache), dtype=_dtype(field), ndmin=2)
         for field, file in paper_set.files.items()
     }
@@ -168,7 +168,7 @@ def _read_archive(path: Path, keys: dict[str, str | tuple[str, int]]) -> dict[st
             f"unset {FOLDER_VARIABLE} to download the set"
         )
     with np.load(io.BytesIO(content)) as archive:
-        arrays = {
+        arrays: dict[str, np.ndarray] = {
             field: archive[key] if isinstance(key, str) else archive[key[0]][key[1]] for field, key in keys.items()
         }
     return _with_surface({field: array.astype(_dtype(field)) for field, array in arrays.items()})

@@ -48,7 +48,7 @@ class Shape:
             return self.points[generator.choice(len(self.points), n, replace=False)]
         if self.vertices is None or self.faces is None:
             raise ValueError(
-                f"shape {self.name} ({self.source}) has {len(self.points)} points and no surface to draw more from, but "
-                f"{n} were asked for; ask for at most {len(self.points)} or take a shape with a surface"
+                f"shape {self.name} ({self.source}) has {len(self.points)} points and no surface to draw more from, "
+                f"but {n} were asked for; ask for at most {len(self.points)} or take a shape with a surface"
             )
         return sample_surface(self.vertices, self.faces, n, generator)

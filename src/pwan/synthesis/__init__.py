@@ -63,8 +63,8 @@ class SynthesisSettings:
                 raise ValueError(f"{name} must be zero or positive, got {value}")
         if not 0.5 < self.keep <= 1:
             raise ValueError(
-                f"keep must be above 0.5 and at most 1, got {self.keep}; with less the two crops may share nothing, and "
-                "the mass (2 keep - 1) N would not be positive"
+                f"keep must be above 0.5 and at most 1, got {self.keep}; with less the two crops may share nothing "
+                "and the mass (2 keep - 1) N would not be positive"
             )
 
 
@@ -84,7 +84,7 @@ def make_problem(shape: Shape, settings: SynthesisSettings, *, seed: int, trials
     """
     if not trials:
         raise ValueError("trials is empty; name at least one trial")
-    sources, references, truths = zip(*(_make_one(shape, settings, seed, trial) for trial in trials))
+    sources, references, truths = zip(*(_make_one(shape, settings, seed, trial) for trial in trials), strict=True)
     n = len(trials)
     mass = (2 * settings.keep - 1) * settings.points
     return RegistrationProblem(

@@ -11,8 +11,7 @@ def crop(points: np.ndarray, kept: int, generator: np.random.Generator) -> np.nd
     As in the released code the plane is moved until exactly the wanted number of points is on its far side.
     """
     normal = generator.standard_normal(points.shape[1])
-    normal /= np.linalg.norm(normal)
-    heights = (points - points.mean(0)) @ normal  # (n,)
+    heights = (points - points.mean(0)) @ (normal / np.linalg.norm(normal))  # (n,)
     return np.sort(np.argsort(heights, kind="stable")[len(points) - kept :])
 
 

@@ -1,0 +1,156 @@
+"""The schema of the configuration, and its way from Hydra to plain checked objects.
+
+``Config`` is the first entry of the defaults list of conf/config.yaml, so Hydra itself refuses keys that it does not
+know. What Hydra cannot check, because a list of methods needs an open node, is checked here after composing.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from hydra.core.config_store import ConfigStore
+from omegaconf import MISSING, DictConfig, OmegaConf
+
+from pwan import shapes
+from pwan.bench.cell import Cell, MethodEntry
+from pwan.bench.tracking import TrackingSettings
+from pwan.settings import build_settings, nearest
+from pwan.synthesis import SynthesisSettings
+
+TASKS = ("benchmark", "precision")
+NOT_SETTINGS = ("method", "contract_mse")  # keys of a method's node that are not settings of the method
+
+
+@dataclass
+class ShapeConfig:
+    """The group ``shape``: which point set, and whose copy of it ("packaged" or "paper")."""
+
+    name: str = MISSING
+    source: str = "packaged"
+
+
+@dataclass
+class Config:
+    """The top level of the configuration, with its defaults.
+
+    Attributes:
+        task: "benchmark" (register trials) or "precision" (the paper's table of partial Wasserstein values).
+        name: of the experiment; names the output folder.
+        seed: of all random numbers, with the trial and the purpose.
+        trials: problems of a cell, numbered from 0.
+        workers: "auto", or 0: all trials as one batch, 1: one after the other, n: in n processes.
+        retry_failed: run failed trials again that are in the rows already.
+        output: folder of the results, relative to where the command is called.
+        shape, problem, method, logger: see the folders of conf/ with these names; ``problem`` holds the settings of
+            ``pwan.synthesis``, each node of ``method`` those of its method.
+        precision: settings of the task "precision".
+    """
+
+    task: str = "benchmark"
+    name: str = "custom"
+    seed: int = 0
+    trials: int = 20
+    workers: Any = "auto"
+    retry_failed: bool = False
+    output: str = "outputs/${name}"
+    shape: ShapeConfig = field(default_factory=ShapeConfig)
+    problem: dict[str, Any] = field(default_factory=lambda: asdict(SynthesisSettings()))
+    method: dict[str, Any] = field(default_factory=dict)
+    precision: dict[str, Any] = field(default_factory=dict)
+    logger: dict[str, Any] = field(default_factory=lambda: asdict(TrackingSettings()))
+
+
+KEYS = tuple(f.name for f in fields(Config))
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The configuration as the tasks want it."""
+
+    task: str
+    cell: Cell
+    entries: list[MethodEntry]
+    trials: int
+    workers: int | str
+    retry_failed: bool
+    tracking: TrackingSettings
+    precision: dict[str, Any]
+    resolved: dict[str, Any]  # with every default spelled out
+
+
+def register_schema() -> None:
+    """Tell Hydra the schema, and the resolver that names a sweep's folders."""
+    ConfigStore.instance().store(name="schema", node=Config)
+    OmegaConf.register_new_resolver("pwan_folder", _folder, replace=True)
+
+
+def check(config: DictConfig) -> Checked:
+    """Check what Hydra could not.
+
+    Raises:
+        ValueError: names the key, what was expected, and the nearest right one.
+    """
+    plain: Any = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+    if plain["task"] not in TASKS:
+        raise ValueError(f"task {plain['task']!r} does not exist{nearest(plain['task'], TASKS)}; there are {TASKS}")
+    if plain["trials"] < 1:
+        raise ValueError(f"trials must be at least 1, got {plain['trials']}")
+    workers = plain["workers"]
+    if workers != "auto" and not (isinstance(workers, int) and not isinstance(workers, bool) and workers >= 0):
+        raise ValueError(f"workers must be auto or a whole number from 0, got {workers!r}")
+    shape = plain["shape"]
+    known = shapes.names(shape["source"])
+    if shape["name"] not in known:
+        raise ValueError(
+            f"shape {shape['name']!r} of source {shape['source']} does not exist{nearest(shape['name'], known)}; "
+            f"there are {', '.join(known)}"
+        )
+    synthesis = build_settings(SynthesisSettings, plain["problem"], owner="problem")
+    tracking = build_settings(TrackingSettings, plain["logger"], owner="logger")
+    entries = method_entries(plain["method"])
+    plain["problem"], plain["logger"] = asdict(synthesis), asdict(tracking)
+    plain["method"] = {entry.name: {"method": entry.method, **entry.settings()} for entry in entries}
+    cell = Cell(plain["name"], shape["name"], shape["source"], synthesis, plain["seed"])
+    return Checked(
+        plain["task"],
+        cell,
+        entries,
+        plain["trials"],
+        workers,
+        plain["retry_failed"],
+        tracking,
+        plain["precision"],
+        plain,
+    )
+
+
+def method_entries(nodes: Mapping[str, Any]) -> list[MethodEntry]:
+    """The entries of the node ``method``, in the order of the list of methods."""
+    entries = []
+    for name, node in nodes.items():
+        # every YAML states the bound; a node without it was made by an override such as method.cpd.w=1 alone
+        if not isinstance(node, dict) or "contract_mse" not in node:
+            listed = [
+                other for other, content in nodes.items() if isinstance(content, dict) and "contract_mse" in content
+            ]
+            raise ValueError(
+                f"method.{name} is set, but {name!r} is not in the list of methods {listed}{nearest(name, listed)}; "
+                "correct the name, or add it to 'method=[...]' (its YAML must state contract_mse)"
+            )
+        options = {key: value for key, value in node.items() if key not in NOT_SETTINGS}
+        entries.append(MethodEntry(name, node.get("method") or name, options))
+    if not entries:
+        raise ValueError("the list of methods is empty; name at least one, for example 'method=[pwan]'")
+    return entries
+
+
+def _folder(overrides: str) -> str:
+    """A folder's name for a sweep's cell: ``problem.keep=0.7,seed=1`` becomes ``keep=0.7_seed=1``."""
+    parts = [re.sub(r"^\+*(?:[\w/@]+\.)*(?=\w+=)", "", part) for part in overrides.split(",") if part]
+    name = "_".join(parts) or "cell"
+    safe = re.sub(r"[^\w.=-]", "-", name)[:100]
+    return safe if safe == name else f"{safe}-{zlib.crc32(overrides.encode()):08x}"

@@ -1,0 +1,49 @@
+"""Hydra's and OmegaConf's complaints in a few lines that name the key or the choice and the nearest right one."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+from hydra.errors import MissingConfigException, OverrideParseException
+from omegaconf.errors import OmegaConfBaseException
+
+from pwan.app.config import KEYS, ShapeConfig
+from pwan.bench.tracking import TrackingSettings
+from pwan.settings import nearest
+from pwan.synthesis import SynthesisSettings
+
+_SECTIONS = {
+    "": [*KEYS, "experiment"],
+    "shape": [f.name for f in fields(ShapeConfig)],
+    "problem": [f.name for f in fields(SynthesisSettings)],
+    "logger": [f.name for f in fields(TrackingSettings)],
+}
+_CLASSES = {"Config": "", "ShapeConfig": "shape"}  # the sections by the names that OmegaConf gives them
+_CHAFF = ("To append", "Set the environment", "object_type=", "full_key:", "reference_type=")
+
+
+def explain(error: BaseException, conf: Path) -> str:
+    """The sentence for an error that arose while composing the configuration from the folder ``conf``."""
+    if isinstance(error, MissingConfigException) and error.missing_cfg_file:
+        group, _, choice = str(error.missing_cfg_file).rpartition("/")
+        there = sorted(path.stem for path in (conf / group).glob("*.yaml"))
+        return f"{group or 'config'} {choice!r} does not exist{nearest(choice, there)}; there are {', '.join(there)}"
+    causes = [error, *([error.__cause__] if isinstance(error.__cause__, OmegaConfBaseException) else [])]
+    lines = [line.strip() for cause in causes for line in str(cause).splitlines() if line.strip()]
+    text = "\n".join(line for line in dict.fromkeys(lines) if not line.startswith(_CHAFF))
+    if isinstance(error, OverrideParseException):
+        return f"{text}\nquote what the shell or Hydra would split, for example 'method=[pwan]' or 'name=\"a b\"'"
+    path = re.search(r"Could not (?:override|append)[^']*'\+*([^'=]+)", text)
+    key = re.search(r"[Kk]ey '([^']+)' (?:is )?not in '?(\w+)", text)
+    if not (path or key):
+        return text
+    if path:
+        section, _, word = path[1].rpartition(".")
+    else:
+        assert key
+        word, section = key[1], _CLASSES.get(key[2], key[2])
+    known = _SECTIONS.get(section, [])
+    there = f"; there are {', '.join(known)}" if known else ""
+    return f"unknown key {word!r}{nearest(word, known)}{there}\n{text}"
