@@ -9,6 +9,10 @@ ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT / "src"))
 
 if __name__ == "__main__":
-    from pwan.app import main
+    try:
+        from pwan.app import main
 
-    sys.exit(main(sys.argv[1:], conf=ROOT / "conf"))
+        code = main(sys.argv[1:], conf=ROOT / "conf")
+    except KeyboardInterrupt:  # before there was anything to keep
+        code = 130
+    sys.exit(code)

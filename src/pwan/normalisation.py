@@ -51,7 +51,7 @@ def matches_whole_source(problem: RegistrationProblem) -> bool:
     r, q = problem.source.shape[1], problem.reference.shape[1]
     if problem.mass is not None:
         return bool(torch.all(problem.mass >= r))
-    return problem.distance is None and r <= q
+    return r <= q and (problem.distance is None or bool(problem.distance.isinf().all()))
 
 
 def normalise(problem: RegistrationProblem, mode: Normalisation) -> tuple[RegistrationProblem, Frame]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -73,7 +74,7 @@ class RegistrationProblem:
 
     def select(self, index: list[int]) -> RegistrationProblem:
         """The problems with the given numbers, as a smaller batch."""
-        take = {
+        take: dict[str, Any] = {
             name: None if (value := getattr(self, name)) is None else value[index]
             for name in ("source", "reference", "mass", "distance", "truth")
         }
@@ -94,7 +95,7 @@ class RegistrationResult:
         potential: one callable for each problem, from (N, D) points in input coordinates to (N,) values in input
             units, or None for methods without a potential.
         history: one dict for each problem; each value is a list with one number a step.
-        seconds: time of the method for the whole batch divided by B.
+        seconds: time of the method, one for each problem: that of the whole batch divided by B.
         steps: steps taken, one for each problem.
         status: "ok" or "failed", one for each problem.
         stop_reason: in words, one for each problem.
@@ -110,7 +111,7 @@ class RegistrationResult:
     status: list[str]
     stop_reason: list[str]
     steps: list[int]
-    seconds: float = 0.0
+    seconds: list[float]
     potential: list[Callable[[Tensor], Tensor]] | None = None
     history: list[dict[str, list[float]]] = field(default_factory=list)
 

@@ -95,8 +95,12 @@ def check(config: DictConfig) -> Checked:
         ValueError: names the key, what was expected, and the nearest right one.
     """
     plain: Any = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+    for where, node, known in (("", plain, KEYS), ("shape.", plain["shape"], ("name", "source"))):
+        for key in node:
+            if key not in known:  # Hydra lets +key=... pass
+                raise ValueError(f"unknown key '{where}{key}'{nearest(key, known)}; there are {', '.join(known)}")
     if plain["task"] not in TASKS:
-        raise ValueError(f"task {plain['task']!r} does not exist{nearest(plain['task'], TASKS)}; there are {TASKS}")
+        raise ValueError(f"task {plain['task']!r} does not exist{nearest(plain['task'], TASKS)}; it is one of {TASKS}")
     if plain["trials"] < 1:
         raise ValueError(f"trials must be at least 1, got {plain['trials']}")
     workers = plain["workers"]

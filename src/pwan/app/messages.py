@@ -35,15 +35,15 @@ def explain(error: BaseException, conf: Path) -> str:
     text = "\n".join(line for line in dict.fromkeys(lines) if not line.startswith(_CHAFF))
     if isinstance(error, OverrideParseException):
         return f"{text}\nquote what the shell or Hydra would split, for example 'method=[pwan]' or 'name=\"a b\"'"
-    path = re.search(r"Could not (?:override|append)[^']*'\+*([^'=]+)", text)
+    override = re.search(r"Could not (?:override|append)[^']*'\+*([^'=]+)", text)
     key = re.search(r"[Kk]ey '([^']+)' (?:is )?not in '?(\w+)", text)
-    if not (path or key):
+    if not (override or key):
         return text
-    if path:
-        section, _, word = path[1].rpartition(".")
+    if override:
+        section, _, word = override[1].rpartition(".")
     else:
         assert key
         word, section = key[1], _CLASSES.get(key[2], key[2])
     known = _SECTIONS.get(section, [])
-    there = f"; there are {', '.join(known)}" if known else ""
-    return f"unknown key {word!r}{nearest(word, known)}{there}\n{text}"
+    choices = f"; there are {', '.join(known)}" if known else ""
+    return f"unknown key {word!r}{nearest(word, known)}{choices}\n{text}"

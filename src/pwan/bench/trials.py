@@ -89,7 +89,7 @@ def register_trials(task: Task, report: Report) -> list[Trial]:
             "mse_unrefined": _finite(unrefined[i]),
             "mse": _finite(refined[i]),
             "matched_fraction": float(result.matched[i].double().mean()),
-            "seconds": float(result.seconds),
+            "seconds": float(result.seconds[i]),
             "steps": int(result.steps[i]),
             "threads": threads,
             "batch": len(task.trials),

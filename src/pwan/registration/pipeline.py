@@ -63,7 +63,6 @@ class Registration:
             displacement = transformed - (self.input.source @ affine + translation)
         matched, reference_matched = matched_points(transformed, self.input)
         diverged = self.solver.diverged.tolist()
-        steps = self.solver.steps_done
         return RegistrationResult(
             transformed=transformed,
             transformed_unrefined=self.transformed(answer),
@@ -77,8 +76,8 @@ class Registration:
                 "the numbers left the finite; the last finite state is given" if bad else word
                 for bad, word in zip(diverged, words, strict=True)
             ],
-            steps=[steps] * len(self.input),
-            seconds=(time.perf_counter() - self.started) / len(self.input),
+            steps=[at or self.solver.steps_done for at in self.solver.stopped_at.tolist()],
+            seconds=[(time.perf_counter() - self.started) / len(self.input)] * len(self.input),
             potential=[self._potential(k) for k in range(len(self.input))],
             history=[
                 {name: [float(record[name][k]) for record in self._records] for name in self._records[0]}
@@ -90,8 +89,9 @@ class Registration:
 
     def _refine(self, answer: Tensor) -> tuple[Tensor, list[str]]:
         s, solver = self.settings, self.solver
-        done = f"took all {solver.steps_done} steps"
-        words = [done] * len(answer)
+        words = [
+            f"converged at step {at}" if at else f"took all {solver.steps_done} steps" for at in solver.stopped_at.tolist()
+        ]
         mass = solver.mass
         if s.refinement == "none":
             return answer, words
@@ -109,7 +109,9 @@ class Registration:
             refined, said = nearest_point(
                 solver.transform, solver.coherence, answer, solver.reference, mass, distance, nearest
             )
-            return self._guarded(refined, answer), [f"{done}; nearest refinement: {word}" for word in said]
+            return self._guarded(refined, answer), [
+                f"{word}; nearest refinement: {after}" for word, after in zip(words, said, strict=True)
+            ]
         refined = soft_assignment(
             solver.transform, solver.coherence, answer, solver.reference, mass, self.soft, self.seeds
         )

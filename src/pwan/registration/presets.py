@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 
@@ -50,43 +50,11 @@ def resolve_kind(problem: RegistrationProblem, settings: PwanSettings) -> tuple[
     return "mass", replace(problem, mass=mass, distance=None)
 
 
-@dataclass(frozen=True)
-class _Case:
-    """Values for one case: steps and penalties of PWAN, and the soft refinement."""
-
-    rate: float
-    coherence: float
-    affine_penalty: float
-    soft: SoftSettings
-
-
-_EQUAL = _Case(5e-3, 0.03, 0.1, SoftSettings(smoothness=50.0))
-_OUTLIERS = _Case(5e-3, 0.01, 0.01, SoftSettings())
-_PARTIAL_SOFT = SoftSettings(sigma_start=0.1, scalings=10, slack=0.78, smoothness=50.0, affine_ridge=1000.0)
-_PARTIAL = _Case(3e-3, 0.1, 1.0, _PARTIAL_SOFT)
-_DISTANCE = _Case(5e-3, 0.03, 1.0, _PARTIAL_SOFT)
-
-
-def _case(problem: RegistrationProblem, kind: Kind) -> _Case:
-    whole = kind == "complete" or matches_whole_source(problem)
-    if kind == "distance":
-        assert problem.distance is not None
-        whole = bool(problem.distance.isinf().all())
-        if not whole:
-            return _DISTANCE
-    if not whole:
-        return _PARTIAL
-    return _EQUAL if problem.source.shape[1] == problem.reference.shape[1] else _OUTLIERS
-
-
-def resolve(
-    settings: PwanSettings, problem: RegistrationProblem, kind: Kind
-) -> tuple[PwanSettings, SoftSettings]:
+def resolve(settings: PwanSettings, problem: RegistrationProblem, kind: Kind) -> tuple[PwanSettings, SoftSettings]:
     """The settings with every None filled in, and those of the soft refinement."""
-    case = _case(problem, kind)
-    filled = {
-        name: getattr(case, name)
-        for name in ("rate", "coherence", "affine_penalty")
-        if getattr(settings, name) is None
-    }
-    return replace(settings, **filled), case.soft
+    whole = kind == "complete" or matches_whole_source(problem)
+    equal = problem.source.shape[1] == problem.reference.shape[1]
+    settings = settings.for_case(kind, whole=whole, equal=equal)
+    if settings.normalisation == "auto":
+        settings = replace(settings, normalisation="separate" if whole else "joint")
+    return settings, SoftSettings.for_case(whole=whole, equal=equal)

@@ -36,6 +36,13 @@ class SoftSettings:
     smoothness: float = 20.0
     affine_ridge: float = 10.0
 
+    @classmethod
+    def for_case(cls, *, whole: bool, equal: bool) -> SoftSettings:
+        """Settings by what is to be matched: all of the source or a part, with the reference of equal size or larger."""
+        if not whole:
+            return cls(sigma_start=0.1, scalings=10, slack=0.78, smoothness=50.0, affine_ridge=1000.0)
+        return cls(smoothness=50.0) if equal else cls()
+
 
 def soft_assignment(
     transform: Transform,

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+import math
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Self
 
 from pwan.normalisation import Normalisation
 from pwan.registration.transform import TransformKind
+from pwan.transport.objective import Kind
 
 
 @dataclass(frozen=True)
 class PwanSettings:
     """Settings of PWAN. Lengths are in normalised units (RMS radius of the reference 1) unless said.
 
-    A setting that is None by default follows from the kind of problem; see :func:`pwan.registration.presets.resolve`.
+    A setting that is None by default follows from the kind of problem; see :meth:`for_case`.
 
     Attributes:
         type: "mass" (m-PWAN, Loss_M,m), "distance" (d-PWAN, Loss_D,h), "complete" (WGAN: all of both sets), or "auto":
@@ -38,6 +40,8 @@ class PwanSettings:
         average: the answer is the mean of this last share of a stage's iterates; 0 takes the last iterate (paper).
         stages, stage_steps: further stages after the T steps, each from the mean of the one before, with the rate
             halved.
+        tolerance: stopping rule: a problem stops when the mean of ten iterates differs from that of the ten before by less
+            than this, as RMS over the points; 0 for never.
         distance_start: d-PWAN begins with this h if it is larger, and reaches h geometrically halfway through T; 0: off.
         beta: width of the coherence kernel exp(-d^2 / (2 beta^2)); the paper's rho is 2 beta^2.
         rank: k, Nystrom landmarks. coherence: lambda. sigma: of the coherence energy.
@@ -65,7 +69,7 @@ class PwanSettings:
     network_betas: tuple[float, ...] = (0.9, 0.99)
     updates: int = 5
     warmup: int = 50
-    steps: int = 100
+    steps: int | None = None
     rate: float | None = None
     optimiser: Literal["adam", "rmsprop"] = "adam"
     betas: tuple[float, ...] = (0.5, 0.99)
@@ -73,6 +77,7 @@ class PwanSettings:
     average: float = 0.4
     stages: int = 0
     stage_steps: int = 25
+    tolerance: float = 0.0
     distance_start: float = 0.2
     beta: float = 2.0
     rank: int = 300
@@ -83,3 +88,80 @@ class PwanSettings:
     nearest_steps: int = 500
     nearest_rate: float = 1e-4
     nearest_of: Literal["source", "reference"] = "reference"
+
+    def __post_init__(self) -> None:
+        for name in ("width", "features", "updates", "rank", "steps", "stage_steps"):
+            value = getattr(self, name)
+            if value is not None and value < (0 if name in ("features", "steps") else 1):
+                raise ValueError(f"{name} must be positive, got {value}")
+        for name in ("frequency", "network_rate", "rate", "beta", "sigma", "nearest_rate", "threshold_start"):
+            value = getattr(self, name)
+            if value is not None and not (math.isfinite(value) and value > 0):
+                raise ValueError(f"{name} must be positive, got {value}")
+        for name in ("kappa", "coherence", "affine_penalty", "tolerance", "distance_start", "clip", "activation_slope"):
+            value = getattr(self, name)
+            if value is not None and not (math.isfinite(value) and value >= 0):
+                raise ValueError(f"{name} must be zero or positive, got {value}")
+        for name in ("warmup", "penalty_every", "stages", "nearest_steps"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must be zero or positive, got {getattr(self, name)}")
+        for name in ("betas", "network_betas"):
+            value = getattr(self, name)
+            if len(value) != 2 or not all(0 <= b < 1 for b in value):
+                raise ValueError(f"{name} must be two numbers from 0 to below 1, got {value}")
+        if not 0 <= self.average <= 1:
+            raise ValueError(f"average must be from 0 to 1, got {self.average}")
+        if self.refinement == "soft" and self.parametrisation == "free" and self.transform == "nonrigid":
+            raise ValueError("the soft refinement works on the modes; take refinement=nearest with parametrisation=free")
+
+    def for_case(self, kind: Kind, *, whole: bool, equal: bool) -> PwanSettings:
+        """These settings with every None filled in for the kind of problem.
+
+        Args:
+            kind: what the discrepancy limits.
+            whole: all of the source is to be matched. equal: both sets have the same number of points.
+        """
+        if kind == "distance" and not whole:
+            defaults = {"steps": 100, "rate": 5e-3, "coherence": 0.03, "affine_penalty": 1.0}
+        elif not whole:
+            defaults = {"steps": 100, "rate": 3e-3, "coherence": 0.1, "affine_penalty": 1.0}
+        elif equal:
+            defaults = {"steps": 100, "rate": 5e-3, "coherence": 0.03, "affine_penalty": 0.1}
+        else:
+            defaults = {"steps": 100, "rate": 5e-3, "coherence": 0.01, "affine_penalty": 0.01}
+        return self._filled(defaults)
+
+    def _filled(self, defaults: dict[str, Any]) -> Self:
+        return replace(self, **{name: value for name, value in defaults.items() if getattr(self, name) is None})
+
+
+@dataclass(frozen=True)
+class PaperSettings(PwanSettings):
+    """The settings of the authors' released code, which differ from the paper's text where noted in PwanSettings."""
+
+    parametrisation: Literal["modes", "free"] = "free"
+    potential: Literal["fourier", "paper"] = "paper"
+    threshold: Literal["exact", "learned"] = "learned"
+    kappa: float = 100.0
+    penalty_every: int = 0
+    network_rate: float = 1e-4
+    network_betas: tuple[float, ...] = (0.0, 0.99)
+    updates: int = 30
+    warmup: int = 0
+    optimiser: Literal["adam", "rmsprop"] = "rmsprop"
+    clip: float = 1.0
+    average: float = 0.0
+    stages: int = 0
+    distance_start: float = 0.0
+    rank: int = 500
+    refinement: Literal["soft", "nearest", "none"] = "nearest"
+    nearest_of: Literal["source", "reference"] = "source"
+
+    def for_case(self, kind: Kind, *, whole: bool, equal: bool) -> PaperSettings:
+        """T = 1500 and each set normalised in the noise experiments, T = 2000 and no normalisation in the partial ones."""
+        settings = self._filled(
+            {"steps": 1500 if whole else 2000, "rate": 1e-4, "coherence": 0.01, "affine_penalty": 0.0}
+        )
+        if self.normalisation == "auto":
+            settings = replace(settings, normalisation="separate" if whole else "none")
+        return settings

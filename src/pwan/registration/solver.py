@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -16,6 +16,7 @@ from pwan.transport.objective import Kind, Objective, objective
 from pwan.transport.potential import Architecture, PotentialNetwork
 
 DTYPE = torch.float32
+WINDOW = 10  # iterates whose mean the stopping rule compares
 
 
 class Solver:
@@ -76,21 +77,28 @@ class Solver:
         self.mean, self.mean_count = torch.zeros_like(self.transform.parameters), 0
         self.last_finite = self.transform.parameters.detach().clone()
         self.diverged = torch.zeros(self.count, dtype=torch.bool)
-        self.steps = settings.steps + settings.stages * settings.stage_steps
+        assert settings.steps is not None
+        self.first_steps = settings.steps
+        self.steps = self.first_steps + (settings.stages * settings.stage_steps if self.first_steps else 0)
+        # the stopping rule: the mean of the iterates of one window against that of the window before
+        self.window, self.window_points = torch.zeros_like(self.mean), torch.full_like(source, torch.inf)
+        self.stopped_at = torch.zeros(self.count, dtype=torch.int64)  # 0: still running
+        self.stopped_answer = torch.zeros_like(self.mean)
 
     # --- the schedule -----------------------------------------------------------------------------------------------
 
     @property
     def finished(self) -> bool:
-        return self.steps_done >= self.steps
+        """Whether all steps are taken or every problem has stopped."""
+        return self.steps_done >= self.steps or bool((self.stopped_at > 0).all())
 
     def _stage(self) -> tuple[int, int, int]:
         """Number of the current stage, the step within it, and its length."""
-        s = self.settings
-        if self.steps_done < s.steps or s.stages == 0:
-            return 0, self.steps_done, s.steps
-        later = self.steps_done - s.steps
-        return 1 + later // s.stage_steps, later % s.stage_steps, s.stage_steps
+        length = self.settings.stage_steps
+        if self.steps_done < self.first_steps:
+            return 0, self.steps_done, self.first_steps
+        later = self.steps_done - self.first_steps
+        return 1 + later // length, later % length, length
 
     def threshold(self) -> Tensor | None:
         """The distance threshold in force (B,): annealed, fixed or learned; None where the exact one of the mass type is
@@ -98,7 +106,7 @@ class Solver:
         if self.kind == "distance":
             assert self.distance is not None
             start = self.distance.clamp(min=self.settings.distance_start)
-            progress = min(1.0, 2.0 * self.steps_done / max(self.settings.steps, 1))
+            progress = min(1.0, 2.0 * self.steps_done / self.first_steps)
             return torch.where(self.distance.isinf(), self.distance, start * (self.distance / start) ** progress)
         if len(self.trained) > 1:
             return self.learned_threshold.abs()
@@ -126,9 +134,11 @@ class Solver:
         found = self._update_transform(features)
         self.steps_done += 1
         self._guard()
-        if within >= length - max(1, round(self.settings.average * length)) or length == 0:
+        if within >= length - max(1, round(self.settings.average * length)):
             self.mean_count += 1
             self.mean += (self.transform.parameters - self.mean) / self.mean_count
+        if self.settings.tolerance:
+            self._check_stop()
         return {"loss": found.value, "threshold": found.threshold, "gradient_norm": norm}
 
     def _takes_penalty(self, update: int) -> bool:
@@ -201,18 +211,27 @@ class Solver:
         parameters.copy_(torch.where((good & ~self.diverged)[:, None, None], parameters, self.last_finite))
         self.last_finite.copy_(parameters)
 
+    def _check_stop(self) -> None:
+        self.window += self.transform.parameters / WINDOW
+        if self.steps_done % WINDOW:
+            return
+        points = self.transform.points(self.window)  # (B, r, D)
+        change = (points - self.window_points).square().sum(-1).mean(-1).sqrt()  # (B,)
+        stops = (change < self.settings.tolerance) & (self.stopped_at == 0)
+        self.stopped_at[stops] = self.steps_done
+        self.stopped_answer[stops] = self.window[stops]
+        self.window_points = points
+        self.window.zero_()
+
     # --- what comes out ---------------------------------------------------------------------------------------------
 
     def answer(self) -> Tensor:
         """The parameters (B, P, D) that stand as the answer now: the mean of the iterates, or the last one."""
         if self.settings.average == 0 or self.mean_count == 0:
-            return self.transform.parameters.detach().clone()
-        return torch.where(self.diverged[:, None, None], self.last_finite, self.mean)
-
-    def run(self) -> Iterator[dict[str, Tensor]]:
-        """Take the steps that are left, one at a time."""
-        while not self.finished:
-            yield self.step()
+            answer = self.transform.parameters.detach().clone()
+        else:
+            answer = torch.where(self.diverged[:, None, None], self.last_finite, self.mean)
+        return torch.where((self.stopped_at > 0)[:, None, None], self.stopped_answer, answer)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that a step changes."""
@@ -227,6 +246,10 @@ class Solver:
             "last_finite": self.last_finite.clone(),
             "diverged": self.diverged.clone(),
             "steps_done": self.steps_done,
+            "window": self.window.clone(),
+            "window_points": self.window_points.clone(),
+            "stopped_at": self.stopped_at.clone(),
+            "stopped_answer": self.stopped_answer.clone(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -237,7 +260,7 @@ class Solver:
             self.transform.parameters.copy_(state["transform"])
         self.network_optimiser.load_state_dict(state["network_optimiser"])
         self.transform_optimiser.load_state_dict(state["transform_optimiser"])
-        for name in ("mean", "last_finite", "diverged"):
+        for name in ("mean", "last_finite", "diverged", "window", "window_points", "stopped_at", "stopped_answer"):
             getattr(self, name).copy_(state[name])
         self.mean_count, self.steps_done = state["mean_count"], state["steps_done"]
 

@@ -67,18 +67,16 @@ def _scatter(axes: Any, points: np.ndarray, colour: str, label: str, *, marker: 
 
 
 def _frame(axes: Any, points: np.ndarray, flat: bool) -> None:
-    """The same cube for both pictures of a row, so that they can be compared; no ticks."""
+    """The same cube for both pictures of a row, so that they can be compared; no axes."""
     centre = (points.max(0) + points.min(0)) / 2
     half = (points.max(0) - points.min(0)).max() / 2
     if not flat:
         centre = centre[[0, 2, 1]] * [1, -1, 1]
         axes.set_zlim(centre[2] - half, centre[2] + half)
-        axes.set_zticks([])
         axes.view_init(elev=12, azim=-75)
-        axes.set_box_aspect((1, 1, 1), zoom=1.2)
+        axes.set_box_aspect((1, 1, 1), zoom=1.35)
     else:
         axes.set_aspect("equal")
     axes.set_xlim(centre[0] - half, centre[0] + half)
     axes.set_ylim(centre[1] - half, centre[1] + half)
-    axes.set_xticks([])
-    axes.set_yticks([])
+    axes.set_axis_off()

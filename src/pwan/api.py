@@ -1,0 +1,137 @@
+"""The Python front door: ``register`` for arrays of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pwan import methods
+from pwan.problem import Observer, RegistrationProblem, RegistrationResult
+from pwan.randomness import derive_seed
+
+
+def register(
+    source: Any,
+    reference: Any,
+    *,
+    mass: float | Sequence[float] | Any | None = None,
+    distance: float | Sequence[float] | Any | None = None,
+    method: str = "pwan",
+    seed: int = 0,
+    observer: Observer | None = None,
+    **options: Any,
+) -> RegistrationResult:
+    """Move the source onto the reference, matching all of the smaller set, a given mass, or what is near enough.
+
+    Args:
+        source: points that move, a numpy array or a torch tensor of shape (r, D), or (B, r, D) for B problems of equal
+            sizes solved at once; D is 2 or 3. Never changed.
+        reference: points that stay, (q, D) or (B, q, D).
+        mass: how many points are to be matched (the paper's m), one number or one for each problem, at most the size of
+            the smaller set; with a fraction the point at the threshold counts in part.
+        distance: how far a point may be matched (the paper's h), in the units of the points. At most one of mass and
+            distance may be given; with neither, all of the smaller set is matched.
+        method: a name out of ``pwan.methods.names()``.
+        seed: the same seed gives the same result.
+        observer: called after each step with a :class:`pwan.problem.Progress`.
+        options: settings of the method, by the names of its ``Settings``, for example ``steps=200``,
+            ``transform="rigid"`` or ``refinement="none"``.
+
+    Returns:
+        A :class:`RegistrationResult` in input coordinates whose arrays are of the kind (numpy or torch), device and
+        floating type of the source; for one problem, without the leading B and the lists of B.
+        ``transformed = source @ affine + translation + displacement``.
+
+    Raises:
+        ValueError: for input that cannot be registered or an option that does not exist, with what to do about it.
+
+    Example:
+        >>> result = register(source, reference, mass=400)
+        >>> result.transformed, result.matched, result.status
+    """
+    if mass is not None and distance is not None:
+        raise ValueError("give mass (how many points are matched) or distance (how far), not both")
+    y, x = _points("source", source), _points("reference", reference)
+    if _ndim(source) != _ndim(reference):
+        raise ValueError(
+            f"source and reference must both be (N, D) or both (B, N, D), got {_shape(source)} and {_shape(reference)}"
+        )
+    single = _ndim(source) == 2
+    y, x = (y[None], x[None]) if single else (y, x)
+    count = y.shape[0]
+    problem = RegistrationProblem(
+        y, x, mass=_numbers("mass", mass, count), distance=_numbers("distance", distance, count)
+    )
+    seeds = [derive_seed(seed, k, "method") for k in range(count)]
+    result = methods.run(method, problem, options, seeds=seeds, observer=observer)
+    return _like(source, result, single)
+
+
+def _ndim(points: Any) -> int:
+    return len(_shape(points))
+
+
+def _shape(points: Any) -> tuple[int, ...]:
+    return tuple(points.shape) if hasattr(points, "shape") else np.shape(points)
+
+
+def _points(name: str, points: Any) -> Tensor:
+    """The points as a float64 CPU tensor of their own; the caller's array is neither kept nor changed."""
+    shape = _shape(points)
+    if len(shape) not in (2, 3) or shape[-1] not in (2, 3):
+        raise ValueError(f"{name} must have shape (N, D) or (B, N, D) with D 2 or 3, got {shape}")
+    if isinstance(points, Tensor):
+        if points.is_complex():
+            raise ValueError(f"{name} must hold real numbers, got {points.dtype}")
+        return points.detach().to("cpu", torch.float64, copy=True)
+    array = np.asarray(points)
+    if array.dtype.kind not in "iuf":
+        raise ValueError(f"{name} must hold real numbers, got an array of {array.dtype}")
+    return torch.from_numpy(np.array(array, dtype=np.float64, order="C"))
+
+
+def _numbers(name: str, value: Any, count: int) -> Tensor | None:
+    """One float64 number for each problem."""
+    if value is None:
+        return None
+    try:
+        numbers = torch.as_tensor(np.asarray(value, dtype=np.float64).copy())
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be a number or one number for each problem, got {value!r}") from None
+    return numbers.expand(count).clone() if numbers.ndim == 0 else numbers
+
+
+def _like(source: Any, result: RegistrationResult, single: bool) -> RegistrationResult:
+    """The result with arrays of the source's kind and floating type, and without B for a single problem."""
+
+    def convert(values: Tensor) -> Any:
+        values = values[0] if single else values
+        if isinstance(source, Tensor):
+            floating = source.dtype if source.is_floating_point() else torch.float64
+            return values.to(source.device, values.dtype if values.dtype == torch.bool else floating)
+        dtype = np.asarray(source).dtype
+        floating = dtype if dtype.kind == "f" else np.dtype(np.float64)
+        return values.numpy() if values.dtype == torch.bool else values.numpy().astype(floating.newbyteorder("="))
+
+    def first(values: list[Any] | None) -> Any:
+        return values[0] if single and values is not None else values
+
+    def potential(function: Callable[[Tensor], Tensor]) -> Callable[[Any], Any]:
+        def on_points(points: Any) -> Any:
+            values = function(torch.as_tensor(points))
+            return values if isinstance(points, Tensor) else values.numpy()
+
+        return on_points
+
+    arrays = ("transformed", "transformed_unrefined", "affine", "translation", "displacement", "matched")
+    changed: dict[str, Any] = {name: convert(getattr(result, name)) for name in (*arrays, "reference_matched")}
+    if result.potential is not None:
+        changed["potential"] = first([potential(f) for f in result.potential])
+    for name in ("status", "stop_reason", "steps", "seconds", "history"):
+        changed[name] = first(getattr(result, name))
+    return replace(result, **changed)

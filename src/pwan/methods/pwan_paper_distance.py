@@ -1,0 +1,16 @@
+"""d-PWAN with the settings of the authors' released code."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pwan.registration.pipeline import register
+from pwan.registration.settings import PaperSettings
+
+__all__ = ["Settings", "register"]
+
+
+@dataclass(frozen=True)
+class Settings(PaperSettings):
+    """The released code's settings, of the distance type."""
+
+    type: Literal["auto", "mass", "distance", "complete"] = "distance"

@@ -1,0 +1,33 @@
+"""Functions that spawned workers can import."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import torch
+
+
+def square(task, report):
+    report(task / 2)
+    return task * task
+
+
+def picky(task, report):
+    if task == 1:
+        raise ValueError("one is not wanted")
+    if task == 2:
+        raise ImportError("install it with: pip install two")
+    if task == 3:
+        raise KeyError("three")
+    return task
+
+
+def dying(task, report):
+    if task == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return task
+
+
+def threads(task, report):
+    return torch.get_num_threads(), os.environ["OMP_NUM_THREADS"]

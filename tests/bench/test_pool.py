@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import multiprocessing
+import os
+
+import pytest
+
+from pwan.bench.pool import Failure, run_tasks
+from tests.bench import pool_tasks
+
+
+def collect(function, tasks, workers):
+    done, progress = {}, []
+    run_tasks(
+        function,
+        tasks,
+        workers=workers,
+        on_done=lambda n, x: done.__setitem__(n, x),
+        on_progress=lambda n, x: progress.append((n, x)),
+    )
+    return done, progress
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_results_and_progress_of_every_task_arrive(workers):
+    done, progress = collect(pool_tasks.square, range(5), workers)
+    assert done == {n: n * n for n in range(5)}
+    assert sorted(progress) == [(n, n / 2) for n in range(5)]
+    assert multiprocessing.active_children() == []
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_error_is_the_outcome_of_its_task_alone(workers):
+    done, _ = collect(pool_tasks.picky, range(5), workers)
+    assert (done[0], done[4]) == (0, 4)
+    assert done[1].reason == "one is not wanted"
+    assert not done[1].missing_package
+    assert done[2].missing_package
+    assert "pip install two" in done[2].reason
+    assert done[3].reason == "KeyError: 'three'"
+    assert "pool_tasks" in done[3].details
+
+
+def test_a_killed_worker_costs_only_its_task():
+    done, _ = collect(pool_tasks.dying, range(5), 2)
+    assert isinstance(done.pop(1), Failure)
+    assert done == {0: 0, 2: 2, 3: 3, 4: 4}
+
+
+def test_workers_have_one_thread_and_the_parent_keeps_its_environment(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
+    done, _ = collect(pool_tasks.threads, range(2), 2)
+    assert done == {0: (1, "1"), 1: (1, "1")}
+    assert os.environ["OMP_NUM_THREADS"] == "7"
+    assert "MKL_NUM_THREADS" not in os.environ
+
+
+def test_an_interrupt_ends_the_workers():
+    def stop(number, outcome):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_tasks(pool_tasks.square, range(4), workers=2, on_done=stop, on_progress=lambda n, x: None)
+    assert multiprocessing.active_children() == []

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+
+from pwan.bench.rows import NAME, RowFile, environment, read_rows, save_arrays
+
+
+def row(trial, settings="a", **more):
+    return {"settings": settings, "trial": trial, **more}
+
+
+def test_rows_come_back_in_order(tmp_path):
+    with RowFile(tmp_path) as rows:
+        rows.append(row(1))
+        rows.append(row(0, mse=None))
+    assert read_rows(tmp_path) == [row(1), row(0, mse=None)]
+
+
+@pytest.mark.parametrize("tail", [b'{"settings": "a", "tri', b'{"settings": "a", "trial": 7}', b"{}", b"\xff\n"])
+def test_a_cut_last_line_is_dropped_and_written_over(tmp_path, tail):
+    with RowFile(tmp_path) as rows:
+        rows.append(row(0))
+    with open(tmp_path / NAME, "ab") as file:
+        file.write(tail)
+    assert read_rows(tmp_path) == [row(0)]
+    with RowFile(tmp_path) as rows:
+        assert rows.rows == [row(0)]
+        rows.append(row(1))
+    assert read_rows(tmp_path) == [row(0), row(1)]
+
+
+def test_a_broken_line_in_the_middle_is_named(tmp_path):
+    (tmp_path / NAME).write_text('{"settings": "a", "trial": 0}\nnonsense\n{"settings": "a", "trial": 1}\n')
+    with pytest.raises(ValueError, match="line 2 of .*rows.jsonl is not a result row"):
+        read_rows(tmp_path)
+
+
+def test_a_second_writer_is_refused_and_a_later_one_is_not(tmp_path):
+    with RowFile(tmp_path), pytest.raises(BlockingIOError, match="another run is writing"):
+        RowFile(tmp_path)
+    with RowFile(tmp_path) as rows:
+        rows.append(row(0))
+
+
+def test_a_number_that_json_lacks_is_refused(tmp_path):
+    with RowFile(tmp_path) as rows, pytest.raises(ValueError, match="JSON"):
+        rows.append(row(0, mse=float("nan")))
+    assert read_rows(tmp_path) == []
+
+
+def test_a_folder_is_read_with_its_cells_and_a_trial_counts_once(tmp_path):
+    for folder, mse in ((tmp_path, 1.0), (tmp_path / "keep=0.7", 2.0)):
+        with RowFile(folder) as rows:
+            rows.append(row(0, settings=str(mse)))
+            rows.append(row(1, settings="same", mse=mse))
+    assert [(r["settings"], r["trial"]) for r in read_rows(tmp_path)] == [("2.0", 0), ("same", 1), ("1.0", 0)]
+
+
+def test_arrays_are_written_whole(tmp_path):
+    path = tmp_path / "points" / "3.npz"
+    save_arrays(path, {"matched": np.array([True, False])})
+    with np.load(path) as arrays:
+        assert arrays["matched"].tolist() == [True, False]
+    assert os.listdir(path.parent) == ["3.npz"]
+
+
+def test_the_environment_says_where_and_with_what():
+    columns = environment("cpu")
+    assert columns["device"] == "cpu"
+    assert "cores" in columns["host"]
+    assert "torch" in columns["versions"]
