@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import sys
@@ -43,7 +44,7 @@ def main(arguments: Sequence[str], *, conf: Path) -> int:
     register_schema()
     codes: list[int] = []
     before, tracebacks = sys.argv, os.environ.get(TRACEBACKS)
-    sys.argv = [before[0], *map(_open_method_nodes, arguments)]
+    sys.argv = [before[0], *map(_open_nodes, arguments)]
     os.environ[TRACEBACKS] = "1"  # Hydra then raises, and we say it in our words
     try:
         hydra_main(version_base="1.3", config_path=str(conf.resolve()), config_name="config")(
@@ -53,7 +54,7 @@ def main(arguments: Sequence[str], *, conf: Path) -> int:
         return STOPPED
     except SystemExit as end:  # --help, --version and Hydra's own parser of flags
         return WRONG_INPUT if nothing else end.code if isinstance(end.code, int) else OK
-    except (HydraException, OmegaConfBaseException) as error:
+    except (HydraException, OmegaConfBaseException, OSError) as error:
         if tracebacks:
             raise
         print(f"error: {explain(error, conf)}", file=sys.stderr)
@@ -82,9 +83,11 @@ def _run_job(config: DictConfig) -> int:
             print(f"all cells so far: {sweep / 'summary.csv'}")
         return code
     except (ValueError, OSError, OmegaConfBaseException) as error:
-        if _wants_traceback(error):
+        if not _is_ours(error):
             traceback.print_exc()
         print(f"error: {error}", file=sys.stderr)
+        with contextlib.suppress(OSError):
+            folder.rmdir()  # Hydra makes the folder before anything is checked; goes only if it is empty
         return WRONG_INPUT
     except KeyboardInterrupt:
         print(f"\nStopped. The rows so far are in {folder}; the same command again does only what is missing.")
@@ -124,20 +127,23 @@ def _precision(checked: Checked, folder: Path) -> int:
 
     shape = shapes.load(checked.cell.shape, checked.cell.shape_source)
     frame = precision.run(shape, folder, seed=checked.cell.seed, settings=checked.precision)
-    print(frame.to_string(index=False))
+    print(frame.drop(columns="note").to_string(index=False, float_format=lambda x: f"{x:.4f}", na_rep="-"))
+    print("\n".join(filter(None, frame["note"])))
     print(f"results: {folder}")
     return OK
 
 
-def _open_method_nodes(argument: str) -> str:
-    """``method.pwan.steps=3`` sets a key that no YAML lists (they hold no defaults), so Hydra must be told to add it.
+def _open_nodes(argument: str) -> str:
+    """``method.pwan.steps=3`` sets a key that no YAML lists (defaults stand in dataclasses), so Hydra must add it.
 
-    The key is checked against the method's settings afterwards.
+    The key is checked against the settings afterwards.
     """
-    return f"++{argument}" if re.match(r"method\.\w+\.\w+=", argument) else argument
+    return f"++{argument}" if re.match(r"(method\.\w+|precision)\.\w+=", argument) else argument
 
 
-def _wants_traceback(error: BaseException) -> bool:
-    """A ValueError or OSError with our own words needs none; one from the depths of a library does."""
+def _is_ours(error: BaseException) -> bool:
+    """Whether the message is meant for the user: one from the depths of a library needs its traceback beside it."""
+    if isinstance(error, (OSError, OmegaConfBaseException)):
+        return True
     frames = traceback.extract_tb(error.__traceback__)
-    return not any(f"{os.sep}pwan{os.sep}" in frame.filename for frame in frames[-1:])
+    return bool(frames) and Path(frames[-1].filename).is_relative_to(Path(__file__).parents[1])

@@ -64,7 +64,7 @@ class Config:
     logger: dict[str, Any] = field(default_factory=lambda: asdict(TrackingSettings()))
 
 
-KEYS = tuple(f.name for f in fields(Config))
+KEYS = [f.name for f in fields(Config)]
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def check(config: DictConfig) -> Checked:
         ValueError: names the key, what was expected, and the nearest right one.
     """
     plain: Any = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
-    for where, node, known in (("", plain, KEYS), ("shape.", plain["shape"], ("name", "source"))):
+    for where, node, known in (("", plain, KEYS), ("shape.", plain["shape"], ["name", "source"])):
         for key in node:
             if key not in known:  # Hydra lets +key=... pass
                 raise ValueError(f"unknown key '{where}{key}'{nearest(key, known)}; there are {', '.join(known)}")
@@ -107,11 +107,11 @@ def check(config: DictConfig) -> Checked:
     if workers != "auto" and not (isinstance(workers, int) and not isinstance(workers, bool) and workers >= 0):
         raise ValueError(f"workers must be auto or a whole number from 0, got {workers!r}")
     shape = plain["shape"]
-    known = shapes.names(shape["source"])
-    if shape["name"] not in known:
+    names = shapes.names(shape["source"])
+    if shape["name"] not in names:
         raise ValueError(
-            f"shape {shape['name']!r} of source {shape['source']} does not exist{nearest(shape['name'], known)}; "
-            f"there are {', '.join(known)}"
+            f"shape {shape['name']!r} of source {shape['source']} does not exist{nearest(shape['name'], names)}; "
+            f"there are {', '.join(names)}"
         )
     synthesis = build_settings(SynthesisSettings, plain["problem"], owner="problem")
     tracking = build_settings(TrackingSettings, plain["logger"], owner="logger")

@@ -7,13 +7,14 @@ import json
 import os
 import platform
 from collections.abc import Iterable
-from importlib import metadata
 from io import BufferedRandom
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+
+import pwan
 
 Row = dict[str, Any]
 NAME = "rows.jsonl"
@@ -81,14 +82,10 @@ def save_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
 
 def environment(device: str) -> dict[str, str]:
     """The columns that say where a row was computed and by which versions."""
-    try:
-        version = metadata.version("pwan")
-    except metadata.PackageNotFoundError:
-        version = "clone"
     return {
         "device": device,
         "host": f"{len(os.sched_getaffinity(0))} cores {platform.machine()}",
-        "versions": f"pwan {version}, torch {torch.__version__}, numpy {np.__version__}, "
+        "versions": f"pwan {pwan.__version__}, torch {torch.__version__}, numpy {np.__version__}, "
         f"python {platform.python_version()}",
     }
 

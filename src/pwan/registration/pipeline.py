@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from scipy.spatial import KDTree
@@ -37,11 +38,20 @@ class Registration:
         self.solver = Solver(self.problem, self.settings, self.kind, self.seeds)
         self._records: list[dict[str, Tensor]] = []
 
-    def step(self) -> dict[str, Tensor]:
-        """One PWAN step; what it returns is kept for the history."""
-        record = self.solver.step()
+    def step(self, update_transform: Callable[[], Any] | None = None) -> dict[str, Tensor]:
+        """One PWAN step; what it returns is kept for the history. See :meth:`Solver.step`."""
+        record = self.solver.step(update_transform)
         self._records.append(record)
         return record
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that a step changes."""
+        return {"solver": self.solver.state_dict(), "records": list(self._records)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a state that :meth:`state_dict` of the same registration gave."""
+        self.solver.load_state_dict(state["solver"])
+        self._records = list(state["records"])
 
     def transformed(self, parameters: Tensor | None = None) -> Tensor:
         """(B, r, D) float64 the source moved by these parameters (the current answer if None), in input coordinates."""

@@ -34,6 +34,7 @@ class PwanSettings:
         penalty_every: every how many network updates the penalty is taken, counted within a step; 0: on the first
             update of a step only (released code).
         network_rate, network_betas: of Adam on the network (and on a learned h).
+        network_decay: the network's rate is multiplied by this from stage to stage.
         updates: u, network updates per step. warmup: network updates before the first step.
         steps: T. rate: of the transform's optimiser. optimiser: "adam" or "rmsprop" (paper). betas: of Adam.
         clip: bound by value on the transform's gradient, 0 for none (released code: 1).
@@ -67,6 +68,7 @@ class PwanSettings:
     penalty_every: int = 2
     network_rate: float = 3e-3
     network_betas: tuple[float, ...] = (0.9, 0.99)
+    network_decay: float = 1.0
     updates: int = 5
     warmup: int = 50
     steps: int | None = None

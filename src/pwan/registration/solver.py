@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -70,8 +70,7 @@ class Solver:
             self.transform_optimiser = torch.optim.RMSprop(
                 [self.transform.parameters], lr=settings.rate, foreach=False
             )
-        for parameter in (*self.trained, self.transform.parameters):
-            parameter.grad = torch.zeros_like(parameter)
+        self.network_gradient = torch.zeros_like(self.network.parameters)
         self.reference_features = self.network.features(self.reference)
         self.steps_done = 0
         self.mean, self.mean_count = torch.zeros_like(self.transform.parameters), 0
@@ -115,8 +114,11 @@ class Solver:
     # --- one step ---------------------------------------------------------------------------------------------------
 
     @torch.no_grad()
-    def step(self) -> dict[str, Tensor]:
-        """u network updates and one transform update; returns loss, threshold and gradient norm, each (B,)."""
+    def step(self, update_transform: Callable[[], Any] | None = None) -> dict[str, Tensor]:
+        """u network updates and one transform update; returns loss, threshold and gradient norm, each (B,).
+
+        ``update_transform`` stands for the transform optimiser's step where a trainer wants to count it.
+        """
         stage, within, length = self._stage()
         if stage > 0 and within == 0:
             self.transform.parameters.copy_(self.mean)  # each further stage starts from the mean of the one before
@@ -125,13 +127,16 @@ class Solver:
             self.mean_count = 0
             for group in self.transform_optimiser.param_groups:
                 group["lr"] = self.settings.rate * 0.5**stage  # type: ignore[operator]
+            for group in self.network_optimiser.param_groups:
+                group["lr"] = self.settings.network_rate * self.settings.network_decay**stage
         features = torch.cat((self.reference_features, self.network.features(self.transform.points())), 1)
         updates = self.settings.updates + (self.settings.warmup if self.steps_done == 0 else 0)
         norm = torch.zeros(self.count)
         for k in range(updates):
             norms = self._update_network(features, self._takes_penalty(k))
             norm = norm if norms is None else norms.amax(1)
-        found = self._update_transform(features)
+        found = self._transform_gradient(features)
+        (update_transform or self.transform_optimiser.step)()
         self.steps_done += 1
         self._guard()
         if within >= length - max(1, round(self.settings.average * length)):
@@ -150,17 +155,17 @@ class Solver:
         return objective(outputs[:, :q], outputs[:, q:], self.kind, mass=self.mass, threshold=self.threshold())
 
     def _update_network(self, features: Tensor, penalised: bool) -> Tensor | None:
-        r, gradient = self.transform.source.shape[1], self.network.parameters.grad
-        assert gradient is not None
+        r = self.transform.source.shape[1]
 
         def slope_of_loss(outputs: Tensor) -> Tensor:
             found = self._objective(outputs)
-            if found.threshold_slope is not None and self.learned_threshold.grad is not None:
-                self.learned_threshold.grad.copy_(-found.threshold_slope * self.learned_threshold.sign() / r)
+            if found.threshold_slope is not None:
+                self.learned_threshold.grad = -found.threshold_slope * self.learned_threshold.sign() / r
             return torch.cat((found.reference_slope, found.source_slope), 1).mul_(-1.0 / r)  # (B, q + r), ascent
 
         penalty = self._penalty_slope if penalised else None
-        _, norms = self.network.accumulate_gradient(features, slope_of_loss, penalty, gradient)
+        _, norms = self.network.accumulate_gradient(features, slope_of_loss, penalty, self.network_gradient)
+        self.network.parameters.grad = self.network_gradient
         self.network_optimiser.step()
         return norms
 
@@ -172,20 +177,17 @@ class Solver:
         slope = 2.0 * self.settings.kappa * torch.where(largest > 1.0, largest, 0.0)
         return torch.zeros_like(norms).scatter_(1, at, slope)
 
-    def _update_transform(self, features: Tensor) -> Objective:
+    def _transform_gradient(self, features: Tensor) -> Objective:
         q, r = self.reference.shape[1], self.transform.source.shape[1]
         outputs, gradient = self.network.output_and_gradient(features)
         found = self._objective(outputs)
         # dL/dT(y_j), Eqs. grad_mass and grad_dis, for point masses 1/r
         pull = found.source_slope[..., None] * gradient[:, q:] / r  # (B, r, D)
-        parameters = self.transform.parameters
         total = self.transform.pull_back(pull)
         self._add_energy_gradient(total)
         if self.settings.clip:
             total.clamp_(-self.settings.clip, self.settings.clip)
-        assert parameters.grad is not None
-        parameters.grad.copy_(total)
-        self.transform_optimiser.step()
+        self.transform.parameters.grad = total
         return found
 
     def _add_energy_gradient(self, out: Tensor) -> None:

@@ -1,17 +1,19 @@
-"""Partial Wasserstein-1 discrepancies: the exact linear programme and the Kantorovich-Rubinstein form with a network."""
+"""Partial Wasserstein-1 discrepancies: exact by linear programming, or by the Kantorovich-Rubinstein form."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
 from pwan.settings import build_settings
+
+if TYPE_CHECKING:  # neural imports this module
+    from pwan.transport.neural import Potential
 
 # A sum of float32 weights and the mass computed from the same numbers elsewhere differ by about this much.
 MASS_TOLERANCE = 1e-6
@@ -25,7 +27,7 @@ class TransportResult:
         value: L_M,m (>= 0, a sum of mass times distance) or L_D,h (<= 0), not divided by anything.
         plan: exact solver: (q, r) float64, plan[i, j] is the mass carried between reference i and source j; else None.
         potential: neural solver: maps (N, D) points in input coordinates (array or tensor) to their (N,) values, an
-            array in input units; else None.
+            array in input units; its method ``gradient`` maps them to the (N, D) gradients. Else None.
         lower_bound: neural solver: the objective at f / max(1, gradient_norm), at most the exact value as far as the
             gradient norm was measured (see ``gradient_norm``); for the exact solver the value itself.
         gradient_norm: neural solver: the largest norm of the potential's gradient at every point of both sets and at
@@ -35,7 +37,7 @@ class TransportResult:
 
     value: float
     plan: np.ndarray | None = None
-    potential: Callable[[Any], np.ndarray] | None = None
+    potential: Potential | None = None
     lower_bound: float | None = None
     gradient_norm: float | None = None
 

@@ -27,7 +27,11 @@ from torch import Tensor
 from pwan.randomness import torch_generator
 
 CHUNK = 16384  # points a pass handles at once: keeps the working memory of a million points small
-_leaky_backward = torch.ops.aten.leaky_relu_backward.default
+
+
+def _leaky_backward(gradient: Tensor, activation: Tensor, slope: float) -> Tensor:
+    """The gradient times the derivative of the leaky ReLU, told from its output; overwrites the gradient."""
+    return torch.ops.aten.leaky_relu_backward.grad_input(gradient, activation, slope, True, grad_input=gradient)
 
 
 @dataclass(frozen=True)
@@ -166,13 +170,13 @@ class PotentialNetwork:
         slope, last = self.architecture.slope, self.architecture.widths[-1]
         if scale is not None:
             output = scale * output  # (B, n, out)
-        deltas = [_leaky_backward(output[..., :last], hidden[-1], slope, True)]
+        deltas = [_leaky_backward(output[..., :last].expand_as(hidden[-1]).clone(), hidden[-1], slope)]
         for k in range(len(weights) - 1, 0, -1):
             if self.skip and k == 2:
                 above = torch.baddbmm(output[..., last:], deltas[0], weights[k].mT)
             else:
                 above = torch.bmm(deltas[0], weights[k].mT)
-            deltas.insert(0, _leaky_backward(above, hidden[k], slope, True))
+            deltas.insert(0, _leaky_backward(above, hidden[k], slope))
         return deltas
 
     def _input_gradient(self, features: Tensor, deltas: list[Tensor]) -> Tensor:
@@ -239,7 +243,7 @@ class PotentialNetwork:
     def _add_plain_gradient(self, out: Tensor, hidden: list[Tensor], column: Tensor) -> None:
         d_weights, d_biases, d_output, d_bias = self._views(out)
         for k, delta in enumerate(self._backward(hidden, column)):  # delta is scaled by the loss's slope
-            d_weights[k].baddbmm_(hidden[k].mT, delta)
+            _add_product(d_weights[k], hidden[k], delta)
             d_biases[k].add_(delta.sum(1, keepdim=True))
         last = self.architecture.widths[-1]
         d_output[..., :last].add_((hidden[-1] * column).sum(1, keepdim=True))
@@ -260,13 +264,25 @@ class PotentialNetwork:
             if k == len(weights):
                 d_output[..., :last].add_(mixed.sum(1, keepdim=True))
                 break
-            tangent = _leaky_backward(torch.bmm(tangent, weights[k]), hidden[k + 1], self.architecture.slope, True)
-            d_weights[k].baddbmm_(mixed.mT, deltas[k])
-            # sums rather than products with one row: the latter round differently from batch size to batch size
+            tangent = _leaky_backward(torch.bmm(tangent, weights[k]), hidden[k + 1], self.architecture.slope)
+            _add_product(d_weights[k], mixed, deltas[k])
             d_biases[k].add_((deltas[k] * column).sum(1, keepdim=True))
         d_bias.add_(column.sum(1))
 
 
+# The two products below are written so that a problem's numbers have the same bits alone and in a batch: the library's
+# kernels for products with very few rows or columns round differently from one memory alignment to another.
+
+
 def _rowwise(hidden: Tensor, weight: Tensor) -> Tensor:
     """<hidden_n, weight> for each point: (B, n, w) and (B, 1, w) to (B, n)."""
-    return torch.bmm(weight, hidden.mT)[:, 0]
+    return torch.bmm(hidden, torch.cat((weight, weight), 1).mT)[..., 0]
+
+
+def _add_product(out: Tensor, left: Tensor, right: Tensor) -> None:
+    """out += left^T right: (B, n, i) and (B, n, o) to (B, i, o)."""
+    if left.shape[-1] >= 8:
+        out.baddbmm_(left.mT, right)
+        return
+    for k in range(left.shape[-1]):
+        out[:, k].add_((left[..., k : k + 1] * right).sum(1))

@@ -1,0 +1,73 @@
+"""The paper's four-row figure of the precision example: plan, potential, gradient norm, and points sized by it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+
+from pwan.transport.neural import Potential
+
+REFERENCE, SOURCE, LINE = "#2255cc", "#cc3311", "#222222"
+GRID = 120  # pixels of a map along each axis
+MARGIN = 0.12  # around the points, as a share of their extent
+
+
+@dataclass(frozen=True)
+class PrecisionPanel:
+    """One column of the figure: its title, an optimal plan (q, r), and the learned potential."""
+
+    title: str
+    plan: np.ndarray
+    potential: Potential
+
+
+def draw_precision(
+    reference: np.ndarray, source: np.ndarray, panels: Sequence[PrecisionPanel], title: str, path: Path
+) -> None:
+    """Write the figure for 2-D sets, reference (q, 2) and source (r, 2), with one column for each panel."""
+    points = np.concatenate([reference, source])
+    centre, half = (points.max(0) + points.min(0)) / 2, (points.max(0) - points.min(0)).max() * (0.5 + MARGIN)
+    lower, upper = centre - half, centre + half
+    axis_x, axis_y = np.linspace(lower[0], upper[0], GRID), np.linspace(lower[1], upper[1], GRID)
+    grid = np.stack(np.meshgrid(axis_x, axis_y), -1).reshape(-1, 2)
+    extent = (lower[0], upper[0], lower[1], upper[1])
+
+    figure = Figure(figsize=(3 * len(panels) + 1.2, 12.6), dpi=110, layout="constrained")
+    FigureCanvasAgg(figure)
+    figure.suptitle(title, fontsize=10)
+    axes: Any = figure.subplots(4, len(panels), squeeze=False)
+    for ax in axes.flat:
+        ax.set(xlim=extent[:2], ylim=extent[2:], aspect="equal", xticks=[], yticks=[])
+    for ax, label in zip(axes[:, 0], ("plan", "potential f", "|∇f|", "points sized by |∇f|"), strict=True):
+        ax.set_ylabel(label)
+    potentials = [panel.potential(grid).reshape(GRID, GRID) for panel in panels]
+    norms = [np.linalg.norm(panel.potential.gradient(grid), axis=1).reshape(GRID, GRID) for panel in panels]
+    # each potential may be shifted against the others, so each has a colour scale of its own
+    for column, panel in enumerate(panels):
+        plan, potential, norm, sized = axes[:, column]
+        plan.set_title(panel.title, fontsize=10)
+        i, j = np.nonzero(panel.plan > 1e-9 * panel.plan.max())
+        plan.add_collection(LineCollection(list(np.stack([reference[i], source[j]], 1)), colors=LINE, linewidths=0.6))
+        _scatter(plan, reference, source, 8.0, 8.0)
+        image = potential.imshow(potentials[column], origin="lower", extent=extent, cmap="viridis")
+        figure.colorbar(image, ax=potential, shrink=0.75)
+        image = norm.imshow(norms[column], origin="lower", extent=extent, cmap="magma", vmin=0, vmax=1.1)
+        figure.colorbar(image, ax=norm, shrink=0.75)
+        for ax in (potential, norm):
+            _scatter(ax, reference, source, 3.0, 3.0)
+        sizes = [1 + 16 * np.linalg.norm(panel.potential.gradient(points), axis=1) for points in (reference, source)]
+        _scatter(sized, reference, source, *sizes)
+    axes[0, 0].legend(["plan", "reference", "source"], fontsize=7, loc="upper left")
+    figure.savefig(path)
+
+
+def _scatter(ax: Any, reference: np.ndarray, source: np.ndarray, reference_size: Any, source_size: Any) -> None:
+    ax.scatter(*reference.T, s=reference_size, c=REFERENCE, linewidths=0, zorder=2)
+    ax.scatter(*source.T, s=source_size, c=SOURCE, linewidths=0, zorder=3)

@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pwan import methods
+from pwan.app import benchmark
+from pwan.bench.cell import Cell, MethodEntry
+from pwan.bench.rows import RowFile, read_rows
+from pwan.bench.tracking import TrackingSettings
+from pwan.bench.trials import choose_workers
+from pwan.synthesis import SynthesisSettings
+
+FAKE = Path(__file__).parents[1] / "bench" / "fake_methods"
+CELL = Cell("test", "torus", "packaged", SynthesisSettings(points=30, rank=20, outlier_ratio=0.5), seed=0)
+
+
+@pytest.fixture(autouse=True)
+def _shifting(monkeypatch):
+    monkeypatch.setattr(methods, "__path__", [*methods.__path__, str(FAKE)])
+
+
+def run(folder, *entries, cell=CELL, trials=3, workers=1, **more):
+    return benchmark.run(
+        cell,
+        list(entries),
+        folder,
+        trials=trials,
+        workers=workers,
+        tracking=TrackingSettings(wandb=False),
+        config={},
+        **more,
+    )
+
+
+def shifting(name="shifting", **options):
+    return MethodEntry(name, "shifting", options)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_rows_points_picture_and_summary_are_written(tmp_path, workers):
+    (outcome,) = run(tmp_path, shifting(), workers=workers)
+    assert (outcome.ran, outcome.skipped, outcome.failed, outcome.error) == (3, 0, 0, "")
+    rows = read_rows(tmp_path)
+    assert [row["trial"] for row in rows] == [0, 1, 2]
+    for row in rows:
+        assert row["mse"] == row["mse_unrefined"] == row["mse_initial"] > 0  # nothing was moved
+        assert (row["experiment"], row["method"], row["method_file"], row["shape"]) == (
+            "test",
+            *["shifting"] * 2,
+            "torus",
+        )
+        assert (row["points"], row["outlier_ratio"], row["seconds"], row["steps"], row["status"]) == (
+            30,
+            0.5,
+            0.5,
+            2,
+            "ok",
+        )
+        assert row["batch"] == (3 if workers == 0 else 1)
+    assert len(list(tmp_path.glob("points/*/*.npz"))) == 3
+    with np.load(next(tmp_path.glob("points/*/0.npz"))) as arrays:
+        assert arrays["transformed"].shape == (30, 3)
+        assert arrays["reference_matched"].shape == (45,)
+    assert (tmp_path / "trials_shifting.png").stat().st_size > 10_000
+    assert (tmp_path / "summary.csv").exists()
+
+
+def test_the_same_call_again_runs_only_what_is_missing(tmp_path):
+    run(tmp_path, shifting(), trials=2)
+    before = read_rows(tmp_path)
+    (outcome,) = run(tmp_path, shifting(), trials=3)
+    assert (outcome.ran, outcome.skipped) == (1, 2)
+    (outcome,) = run(tmp_path, shifting(), trials=3)
+    assert (outcome.ran, outcome.skipped) == (0, 3)
+    assert read_rows(tmp_path)[:2] == before
+
+
+def test_a_changed_setting_is_a_new_cell(tmp_path):
+    run(tmp_path, shifting(), trials=2)
+    run(tmp_path, shifting(shift=0.1), trials=2)
+    run(tmp_path, shifting(), cell=replace(CELL, seed=1), trials=2)
+    rows = read_rows(tmp_path)
+    assert len(rows) == 6
+    assert len({row["settings"] for row in rows}) == 3
+    assert (tmp_path / "summary.csv").read_text().count("\n") == 4
+
+
+def test_methods_meet_the_same_problems_whatever_runs_beside_them(tmp_path):
+    run(tmp_path / "both", shifting("one"), shifting("two"))
+    run(tmp_path / "alone", shifting("two"))
+    both, alone = read_rows(tmp_path / "both"), read_rows(tmp_path / "alone")
+    assert [row["mse_initial"] for row in both] == 2 * [row["mse_initial"] for row in alone]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_trial_that_raises_is_a_failed_row_and_the_others_go_on(tmp_path, workers, capsys):
+    (outcome,) = run(tmp_path, shifting(fragile=True), shifting("sound"), trials=6, workers=workers)[:1]
+    rows = {row["trial"]: row for row in read_rows(tmp_path) if row["method"] == "shifting"}
+    failed = [row for row in rows.values() if row["status"] == "failed"]
+    assert sorted(rows) == list(range(6))
+    assert 0 < len(failed) == outcome.failed < 6  # odd seeds fail, and both kinds are among the six
+    assert outcome.error == ""
+    assert {row["stop_reason"] for row in failed} == {"RuntimeError: an odd seed"}
+    assert {row["mse"] for row in failed} == {None}
+    assert sum(row["method"] == "sound" for row in read_rows(tmp_path)) == 6
+    assert "an odd seed" in capsys.readouterr().err
+    (again,) = run(tmp_path, shifting(fragile=True), trials=6)
+    assert again.ran == 0
+    (retried,) = run(tmp_path, shifting(fragile=True), trials=6, retry_failed=True)
+    assert retried.ran == len(failed)
+    assert len(read_rows(tmp_path)) == 12
+
+
+def test_points_that_are_not_finite_are_a_failure(tmp_path):
+    (outcome,) = run(tmp_path, shifting(not_finite=True), trials=2)
+    assert outcome.failed == 2
+    assert "all trials failed" in outcome.error
+    assert "not finite" in read_rows(tmp_path)[0]["stop_reason"]
+
+
+def test_a_missing_package_leaves_no_rows_and_stops_no_other_method(tmp_path):
+    missing, sound = run(tmp_path, shifting(package="thing"), shifting("sound"), trials=2)
+    assert "pip install thing" in missing.error
+    assert sound.ran == 2
+    assert {row["method"] for row in read_rows(tmp_path)} == {"sound"}
+
+
+def test_a_folder_in_use_is_refused(tmp_path):
+    with RowFile(tmp_path), pytest.raises(BlockingIOError, match="another run"):
+        run(tmp_path, shifting())
+
+
+def test_an_interrupt_keeps_the_rows_and_summarises_them(tmp_path, monkeypatch):
+    append = RowFile.append
+
+    def stop_after_two(self, row):
+        append(self, row)
+        if len(self.rows) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(RowFile, "append", stop_after_two)
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, shifting(), trials=5)
+    assert len(read_rows(tmp_path)) == 2
+    assert (tmp_path / "summary.csv").exists()
+
+
+def test_batch_and_workers_give_the_same_rows(tmp_path):
+    entry = MethodEntry("pwan", "pwan", {"steps": 3, "warmup": 3, "rank": 20})
+    for workers in (0, 1, 2):
+        run(tmp_path / str(workers), entry, trials=2, workers=workers)
+    rows = [sorted(read_rows(tmp_path / str(n)), key=lambda row: row["trial"]) for n in (0, 1, 2)]
+    assert all(row["status"] == "ok" for some in rows for row in some)
+    for name in ("mse_initial", "mse_unrefined", "mse", "matched_fraction", "steps"):
+        batch, single, parallel = ([row[name] for row in some] for some in rows)
+        assert batch == pytest.approx(single, rel=1e-3)
+        assert parallel == single
+
+
+def test_workers_are_chosen_by_the_machine():
+    assert choose_workers("auto", 1) == 1
+    assert choose_workers("auto", 10_000) >= 1
+    assert choose_workers("auto", 20, device="cuda") == 0
+    assert choose_workers(8, 3) == 3
+    assert choose_workers(0, 3) == 0

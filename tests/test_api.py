@@ -1,0 +1,218 @@
+"""The Python front door: kinds of arrays, what comes back, and one clear sentence for each bad input."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from pwan import RegistrationResult, methods, register, shapes
+from pwan.problem import RegistrationProblem
+from pwan.registration import pipeline
+from pwan.registration.settings import PwanSettings
+from pwan.synthesis import SynthesisSettings, make_problem
+
+FAST: dict[str, Any] = {"steps": 4, "warmup": 3, "width": 8, "features": 8, "rank": 20, "stages": 0}
+
+
+@pytest.fixture(scope="module")
+def problem() -> RegistrationProblem:
+    return make_problem(shapes.load("torus"), SynthesisSettings(points=60, keep=0.8), seed=0, trials=[0, 1])
+
+
+@pytest.fixture
+def pair(problem: RegistrationProblem) -> tuple[np.ndarray, np.ndarray]:
+    return problem.source[0].numpy().copy(), problem.reference[0].numpy().copy()
+
+
+def test_import_is_light() -> None:
+    heavy = "hydra omegaconf pytorch_lightning lightning wandb matplotlib plotly ot pandas pooch".split()
+    code = f"import sys, pwan; print([m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("limit", [{}, {"mass": 30}, {"mass": 30.5}, {"distance": 0.1}])
+@pytest.mark.parametrize("dimension", [2, 3])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_numpy_single(pair: tuple[np.ndarray, np.ndarray], limit: dict, dimension: int, dtype: type) -> None:
+    source, reference = (np.ascontiguousarray(p[:, :dimension], dtype=dtype) for p in pair)
+    kept = source.copy()
+    result = register(source, reference, **limit, **FAST)
+    assert isinstance(result, RegistrationResult)
+    assert np.array_equal(source, kept)
+    r, q, d = len(source), len(reference), dimension
+    shapes_of = {"transformed": (r, d), "transformed_unrefined": (r, d), "affine": (d, d), "translation": (1, d)}
+    for name, shape in {**shapes_of, "displacement": (r, d)}.items():
+        array = getattr(result, name)
+        assert isinstance(array, np.ndarray) and array.shape == shape and array.dtype == dtype
+        assert np.isfinite(array).all()
+    assert result.matched.shape == (r,) and result.matched.dtype == bool
+    assert result.reference_matched.shape == (q,) and result.reference_matched.dtype == bool
+    composed = source @ result.affine + result.translation + result.displacement
+    np.testing.assert_allclose(composed, result.transformed, atol=1e-5 if dtype == np.float32 else 1e-12)
+    if "mass" in limit:
+        assert result.matched.sum() == result.reference_matched.sum() == np.ceil(limit["mass"])
+    if not limit:
+        assert result.matched.all() and result.reference_matched.sum() == r
+    assert result.status == "ok" and isinstance(result.stop_reason, str)
+    assert result.steps == 4 and len(result.history["loss"]) == 4 and result.seconds > 0
+    values = result.potential(reference)
+    assert values.shape == (q,) and (values <= 0).all()
+
+
+def test_torch_batch(problem: RegistrationProblem) -> None:
+    source, reference = problem.source.float(), problem.reference.float()
+    result = register(source, reference, mass=[20, 30], **FAST)
+    assert result.transformed.shape == source.shape and result.transformed.dtype == torch.float32
+    assert result.translation.shape == (2, 1, 3) and result.affine.shape == (2, 3, 3)
+    assert result.matched.sum(1).tolist() == [20, 30]
+    for name in ("status", "stop_reason", "steps", "seconds", "history", "potential"):
+        assert isinstance(getattr(result, name), list) and len(getattr(result, name)) == 2
+    assert isinstance(result.potential[1](reference[1]), torch.Tensor)
+    torch.testing.assert_close(
+        source @ result.affine + result.translation + result.displacement, result.transformed, atol=1e-5, rtol=0
+    )
+
+
+def test_batch_equals_singles(problem: RegistrationProblem) -> None:
+    settings = PwanSettings(**{**FAST, "steps": 20})
+    both = pipeline.register(problem, settings, seeds=[3, 4])
+    for k in range(2):
+        alone = pipeline.register(problem.select([k]), settings, seeds=[3 + k])
+        torch.testing.assert_close(alone.transformed[0], both.transformed[k], atol=1e-6, rtol=0)
+        torch.testing.assert_close(
+            alone.transformed_unrefined[0], both.transformed_unrefined[k], atol=1e-6, rtol=0
+        )
+
+
+def test_same_seed_same_result_and_another_seed_another(pair: tuple[np.ndarray, np.ndarray]) -> None:
+    first, again, other = (register(*pair, seed=s, **FAST).transformed_unrefined for s in (0, 0, 1))
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_integer_readonly_noncontiguous_and_nested_lists(pair: tuple[np.ndarray, np.ndarray]) -> None:
+    source, reference = (np.round(p * 1000).astype(np.int32) for p in pair)
+    expected = register(source.astype(float), reference.astype(float), **FAST).transformed
+    result = register(source, reference, **FAST)
+    assert result.transformed.dtype == np.float64
+    np.testing.assert_array_equal(result.transformed, expected)
+    readonly = source.astype(float)
+    readonly.setflags(write=False)
+    wide = np.zeros((len(reference), 6))
+    wide[:, ::2] = reference
+    np.testing.assert_array_equal(register(readonly, wide[:, ::2], **FAST).transformed, expected)
+    swapped = source.astype(">f8")
+    np.testing.assert_array_equal(register(swapped, np.asfortranarray(reference), **FAST).transformed, expected)
+    as_lists = register(source.tolist(), reference.tolist(), **FAST).transformed
+    np.testing.assert_array_equal(as_lists, expected)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+def test_scale_and_origin_change_nothing_but_rounding(
+    pair: tuple[np.ndarray, np.ndarray], scale: float, offset: float
+) -> None:
+    source, reference = pair
+    plain = register(source, reference, mass=30, **FAST).transformed
+    shift = offset * np.array([1.0, -2.0, 0.5])
+    moved = register(source * scale + shift, reference * scale + shift, mass=30, **FAST).transformed
+    digits = 1e-9 * offset + 1e-5 * scale  # the coordinates themselves are rounded to eps * offset
+    np.testing.assert_allclose((moved - shift), plain * scale, atol=digits)
+
+
+def test_distance_has_the_units_of_the_points(pair: tuple[np.ndarray, np.ndarray]) -> None:
+    source, reference = pair
+    metres = register(source, reference, distance=0.2, **FAST)
+    millimetres = register(source * 1000, reference * 1000, distance=200.0, **FAST)
+    np.testing.assert_allclose(millimetres.transformed, 1000 * metres.transformed, rtol=1e-4, atol=1e-2)
+    np.testing.assert_allclose(
+        millimetres.potential(reference * 1000), 1000 * metres.potential(reference), rtol=1e-3, atol=1e-2
+    )
+
+
+BAD = {
+    "both given": (lambda s, r: register(s, r, mass=3, distance=1.0), "not both"),
+    "NaN": (lambda s, r: register(np.where(s == s[3, 0], np.nan, s), r), "finite.*row 3"),
+    "infinite": (lambda s, r: register(s, np.where(r == r[5, 1], np.inf, r)), "reference must be finite.*row 5"),
+    "too few": (lambda s, r: register(s[:3], r), "at least 4 points in 3-D, got 3"),
+    "no points": (lambda s, r: register(s[:0], r), "at least 4 points"),
+    "1-D": (lambda s, r: register(s[:, 0], r), "shape"),
+    "4-D": (lambda s, r: register(np.hstack([s, s]), r), "D 2 or 3"),
+    "2-D against 3-D": (lambda s, r: register(s[:, :2], r), "source is 2-D and reference is 3-D"),
+    "single against batch": (lambda s, r: register(s, r[None]), "both"),
+    "batch sizes": (lambda s, r: register(np.stack([s] * 2), np.stack([r] * 3)), "2 problems and reference 3"),
+    "mass too large": (lambda s, r: register(s, r, mass=49), "at most the size of the smaller set, 48"),
+    "mass zero": (lambda s, r: register(s, r, mass=0), "mass must be positive"),
+    "mass negative": (lambda s, r: register(s, r, mass=-1), "mass must be positive"),
+    "mass NaN": (lambda s, r: register(s, r, mass=float("nan")), "mass must be positive"),
+    "mass a word": (lambda s, r: register(s, r, mass="many"), "mass must be a number"),
+    "mass two numbers": (lambda s, r: register(s, r, mass=[1, 2]), "one for each of the 1"),
+    "distance zero": (lambda s, r: register(s, r, distance=0.0), "distance must be positive"),
+    "identical points": (lambda s, r: register(np.ones_like(s), r), "same point"),
+    "objects": (lambda s, r: register(s.astype(object), r), "real numbers"),
+    "complex": (lambda s, r: register(s.astype(complex), r), "real numbers"),
+    "text": (lambda s, r: register(s.astype(str), r), "real numbers"),
+    "unknown method": (lambda s, r: register(s, r, method="pwam"), "did you mean 'pwan'"),
+    "unknown option": (lambda s, r: register(s, r, stepz=3), "did you mean 'steps'"),
+    "wrong type": (lambda s, r: register(s, r, steps="many"), "steps must be a whole number"),
+    "wrong choice": (lambda s, r: register(s, r, refinement="hard"), "one of 'soft', 'nearest', 'none'"),
+    "out of range": (lambda s, r: register(s, r, rate=-1.0), "rate must be positive"),
+    "distance method, mass": (lambda s, r: register(s, r, mass=3, method="pwan_distance"), "needs a distance"),
+    "mass type, distance": (lambda s, r: register(s, r, distance=0.1, type="mass"), "needs a mass"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_a_sentence(pair: tuple[np.ndarray, np.ndarray], case: str) -> None:
+    call, words = BAD[case]
+    with pytest.raises(ValueError, match=words):
+        call(*pair)
+
+
+def test_collinear_and_coplanar_points_work(pair: tuple[np.ndarray, np.ndarray]) -> None:
+    line = np.linspace(0, 1, 30)[:, None] * np.array([1.0, 2.0, 3.0])
+    result = register(line, line + [0.1, 0.0, 0.0], **FAST)
+    assert np.isfinite(result.transformed).all() and result.status == "ok"
+    flat = pair[0] * [1.0, 1.0, 0.0]
+    moved = register(flat, pair[1] * [1.0, 1.0, 0.0], **FAST).transformed
+    np.testing.assert_allclose(moved[:, 2], 0.0, atol=1e-12)
+
+
+def test_extents_that_differ_are_named(pair: tuple[np.ndarray, np.ndarray]) -> None:
+    with pytest.warns(UserWarning, match="extents differ more than threefold.*RMS radius.*units"):
+        register(pair[0] * 1000, pair[1], **FAST)
+
+
+@pytest.mark.parametrize("options", [{"rate": 1e30}, {"network_rate": 1e30}, {"kappa": 1e38}])
+def test_divergence_is_a_status_and_never_nan(pair: tuple[np.ndarray, np.ndarray], options: dict) -> None:
+    result = register(*pair, **{**FAST, "steps": 8, "refinement": "none", **options})
+    assert np.isfinite(result.transformed).all()
+    assert np.isfinite(result.affine).all() and np.isfinite(result.displacement).all()
+    if result.status == "failed":
+        assert "finite" in result.stop_reason
+
+
+def test_a_diverging_problem_does_not_touch_its_batch(problem: RegistrationProblem) -> None:
+    settings = PwanSettings(**FAST)
+    registration = pipeline.Registration(problem, settings, [1, 2])
+    registration.step()
+    registration.solver.network.parameters[0] = torch.nan
+    while not registration.solver.finished:
+        registration.step()
+    result = registration.finish()
+    alone = pipeline.register(problem.select([1]), settings, seeds=[2])
+    assert result.status == ["failed", "ok"]
+    assert bool(result.transformed.isfinite().all())
+    torch.testing.assert_close(result.transformed[1], alone.transformed[0], atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("name", ["pwan", "pwan_distance", "wgan", "pwan_paper", "pwan_paper_distance"])
+def test_methods_are_found(name: str) -> None:
+    assert name in methods.names()
+    assert methods.settings(name) == methods.find(name).Settings()

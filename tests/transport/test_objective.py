@@ -1,0 +1,65 @@
+"""The Kantorovich-Rubinstein objective for a given potential: thresholds, shares and slopes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from pwan.transport.objective import largest_share, objective
+
+
+@pytest.fixture
+def outputs() -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(3)
+    return (
+        torch.randn(4, 9, generator=generator, dtype=torch.float64),
+        torch.randn(4, 7, generator=generator, dtype=torch.float64),
+    )
+
+
+@pytest.mark.parametrize("mass", [0.4, 1.0, 2.5, 7.0])
+def test_exact_threshold_is_the_best_h_of_a_grid(outputs: tuple[Tensor, Tensor], mass: float) -> None:
+    x, y = outputs
+    m = torch.full((4,), mass, dtype=torch.float64)
+    exact = objective(x, y, "mass", mass=m)
+    grid = torch.linspace(0, 4, 2001, dtype=torch.float64)
+    values = torch.stack([objective(x, y, "mass", mass=m, threshold=h.expand(4)).value for h in grid])
+    best = values.max(0).values
+    assert bool((exact.value >= best - 1e-12).all())
+    torch.testing.assert_close(exact.value, best, atol=7 * 0.002, rtol=0)
+    at = objective(x, y, "mass", mass=m, threshold=exact.threshold).value
+    torch.testing.assert_close(at, exact.value)
+    torch.testing.assert_close(exact.source_share.sum(1), m)
+
+
+def test_share_takes_the_largest_and_the_last_in_part() -> None:
+    values = torch.tensor([[3.0, 1.0, 2.0, 0.0]])
+    share = largest_share(values, torch.tensor([1.5]), torch.ones(1, 4))
+    assert share.tolist() == [[1.0, 0.0, 0.5, 0.0]]
+    weighted = largest_share(values, torch.tensor([1.5]), torch.tensor([[0.25, 1.0, 1.0, 1.0]]))
+    assert weighted.tolist() == [[0.25, 0.25, 1.0, 0.0]]
+
+
+@pytest.mark.parametrize("kind", ["mass", "learned", "distance", "complete"])
+def test_slopes_are_those_of_the_value(outputs: tuple[Tensor, Tensor], kind: str) -> None:
+    x, y = (o.clone().requires_grad_() for o in outputs)
+    mass = torch.full((4,), 3.5, dtype=torch.float64)
+    h = torch.full((4,), 0.8, dtype=torch.float64, requires_grad=True)
+    limits = {"mass": {"mass": mass}, "learned": {"mass": mass, "threshold": h}, "distance": {"threshold": h}}
+    found = objective(x, y, "mass" if kind == "learned" else kind, **limits.get(kind, {}))  # type: ignore[arg-type]
+    of = (x, y, h) if kind == "learned" else (x, y)
+    expected = torch.autograd.grad(found.value.sum(), of)
+    torch.testing.assert_close(found.reference_slope.detach(), expected[0])
+    torch.testing.assert_close(found.source_slope.detach(), expected[1])
+    if kind == "learned":
+        assert found.threshold_slope is not None
+        torch.testing.assert_close(found.threshold_slope.detach(), expected[2])
+
+
+def test_infinite_distance_matches_every_source_point(outputs: tuple[Tensor, Tensor]) -> None:
+    x, y = outputs
+    found = objective(x, y, "distance", threshold=torch.full((4,), torch.inf, dtype=torch.float64))
+    everything = objective(x, y, "mass", mass=torch.full((4,), 7.0, dtype=torch.float64))
+    torch.testing.assert_close(found.value, everything.value)
+    assert bool((found.source_share == 1).all())
