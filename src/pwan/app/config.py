@@ -20,6 +20,7 @@ from pwan.bench.cell import Cell, MethodEntry
 from pwan.bench.tracking import TrackingSettings
 from pwan.settings import build_settings, nearest
 from pwan.synthesis import SynthesisSettings
+from pwan.transport.neural import NeuralSettings
 
 TASKS = ("benchmark", "precision")
 NOT_SETTINGS = ("method", "contract_mse")  # keys of a method's node that are not settings of the method
@@ -47,7 +48,7 @@ class Config:
         output: folder of the results, relative to where the command is called.
         shape, problem, method, logger: see the folders of conf/ with these names; ``problem`` holds the settings of
             ``pwan.synthesis``, each node of ``method`` those of its method.
-        precision: settings of the task "precision".
+        precision: settings of the neural solver (``NeuralSettings``) in the task "precision".
     """
 
     task: str = "benchmark"
@@ -116,6 +117,7 @@ def check(config: DictConfig) -> Checked:
     synthesis = build_settings(SynthesisSettings, plain["problem"], owner="problem")
     tracking = build_settings(TrackingSettings, plain["logger"], owner="logger")
     entries = method_entries(plain["method"])
+    build_settings(NeuralSettings, plain["precision"], owner="precision")
     plain["problem"], plain["logger"] = asdict(synthesis), asdict(tracking)
     plain["method"] = {entry.name: {"method": entry.method, **entry.settings()} for entry in entries}
     cell = Cell(plain["name"], shape["name"], shape["source"], synthesis, plain["seed"])

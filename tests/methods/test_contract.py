@@ -1,0 +1,123 @@
+"""The contract that every method keeps; a new file in methods/ with its YAML in conf/method/ is covered without an edit.
+
+The YAML states ``contract_mse``, the bound on the standard cell, and where the method's own settings would take minutes,
+``contract_options``, with which the bound is held.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+
+from pwan import methods, shapes
+from pwan.problem import RegistrationProblem, RegistrationResult, mean_squared_error
+from pwan.synthesis import SynthesisSettings, make_problem
+
+CONF = Path(__file__).parents[2] / "conf" / "method"
+NODES = {path.stem: yaml.safe_load(path.read_text())[path.stem] for path in sorted(CONF.glob("*.yaml"))}
+TINY = {"steps": 3, "updates": 2, "warmup": 2, "nearest_steps": 3, "stages": 0, "rank": 20, "width": 8, "features": 8}
+
+
+def method_of(name: str) -> str:
+    return NODES[name].get("method", name)
+
+
+def tiny_options(method: str) -> dict[str, Any]:
+    """Settings that make the method quick, of those that it has."""
+    known = {f.name for f in dataclasses.fields(methods.find(method).Settings)}
+    return {key: value for key, value in TINY.items() if key in known}
+
+
+def standard_cell(dimension: int = 3, points: int = 100) -> RegistrationProblem:
+    """Two problems with a smooth deformation, some outliers, and both limits stated."""
+    shape = shapes.load("torus" if dimension == 3 else "fish")
+    settings = SynthesisSettings(points=points, outlier_ratio=0.2, deformation_lambda=50.0, distance=1.0, rank=50)
+    return make_problem(shape, settings, seed=0, trials=[0, 1])
+
+
+def run(method: str, problem: RegistrationProblem, **options: Any) -> RegistrationResult:
+    return methods.run(method, problem, {**tiny_options(method), **options}, seeds=list(range(len(problem))))
+
+
+def test_every_method_has_a_yaml_and_every_yaml_a_method() -> None:
+    assert {method_of(name) for name in NODES} == set(methods.names())
+
+
+@pytest.mark.parametrize("method", methods.names())
+@pytest.mark.parametrize("dimension", [2, 3])
+def test_shapes_kinds_and_inputs(method: str, dimension: int) -> None:
+    problem = standard_cell(dimension, 60)
+    before = (problem.source.clone(), problem.reference.clone())
+    result = run(method, problem)
+    again = run(method, problem)
+    assert torch.equal(problem.source, before[0]) and torch.equal(problem.reference, before[1])
+    b, r, d = problem.source.shape
+    expected = {
+        "transformed": (b, r, d),
+        "transformed_unrefined": (b, r, d),
+        "affine": (b, d, d),
+        "translation": (b, 1, d),
+        "displacement": (b, r, d),
+    }
+    for name, shape in expected.items():
+        array = getattr(result, name)
+        assert tuple(array.shape) == shape and array.dtype == torch.float64 and bool(array.isfinite().all()), name
+    assert result.matched.shape == (b, r) and result.matched.dtype == torch.bool
+    assert result.reference_matched.shape == problem.reference.shape[:2]
+    composed = problem.source @ result.affine + result.translation + result.displacement
+    torch.testing.assert_close(composed, result.transformed)
+    for name in ("status", "stop_reason", "steps", "seconds", "history"):
+        assert len(getattr(result, name)) == b, name
+    assert all(s > 0 for s in result.seconds)
+    assert torch.equal(result.transformed, again.transformed), "the same seeds must give the same result"
+
+
+@pytest.mark.parametrize("method", methods.names())
+def test_observer_is_told_of_each_step(method: str) -> None:
+    seen = []
+    result = methods.run(
+        method,
+        standard_cell(points=40),
+        tiny_options(method),
+        seeds=[0, 1],
+        observer=lambda p: seen.append((p.step, p.steps, p.transformed().shape)),
+    )
+    assert [step for step, _, _ in seen] == list(range(1, len(seen) + 1))
+    assert len(seen) == result.steps[0]
+    assert {shape for _, _, shape in seen} == {result.transformed.shape}
+
+
+@pytest.mark.parametrize("method", methods.names())
+def test_one_seed_for_each_problem_is_asked_for(method: str) -> None:
+    with pytest.raises(ValueError, match="seeds"):
+        methods.run(method, standard_cell(points=40), tiny_options(method), seeds=[0])
+
+
+@pytest.mark.parametrize("name", NODES)
+def test_rigid_shift_is_undone(name: str) -> None:
+    shape = shapes.load("torus")
+    source = torch.from_numpy(shape.points[:150].copy())[None]
+    reference = source.flip(1) + torch.tensor([0.3, -0.2, 0.1], dtype=torch.float64)
+    problem = RegistrationProblem(source, reference, truth=source + reference.mean(1, True) - source.mean(1, True))
+    options = {key: value for key, value in NODES[name].items() if key not in ("method", "contract_mse")}
+    result = methods.run(method_of(name), problem, options.pop("contract_options", {}) | options, seeds=[0])
+    before = float(mean_squared_error(problem.source, problem.truth))
+    assert float(mean_squared_error(result.transformed, problem.truth)) < 0.1 * before
+
+
+@pytest.mark.parametrize("name", NODES)
+def test_error_on_the_standard_cell_is_under_the_stated_bound(name: str) -> None:
+    problem = standard_cell()
+    options = {key: value for key, value in NODES[name].items() if key not in ("method", "contract_mse")}
+    result = methods.run(method_of(name), problem, options.pop("contract_options", {}) | options, seeds=[0, 1])
+    assert problem.truth is not None
+    error, before = (
+        mean_squared_error(p, problem.truth).max() for p in (result.transformed_unrefined, problem.source)
+    )
+    assert result.status == ["ok", "ok"]
+    assert float(error) < NODES[name]["contract_mse"] < float(before)

@@ -1,0 +1,101 @@
+"""Both refinements: they improve what is nearly there, keep their best state, and never leave the finite."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from pwan.registration.refinement import NearestSettings, SoftSettings, nearest_point, soft_assignment
+from pwan.registration.transform import Coherence, Transform, rotation_matrix
+
+
+def prepared(kind: str, dtype: torch.dtype = torch.float32) -> tuple[Transform, Coherence, Tensor]:
+    """A transform at the identity on 80 points, and a reference that is its image under a small smooth map."""
+    generator = torch.Generator().manual_seed(0)
+    source = torch.randn(1, 80, 3, generator=generator, dtype=torch.float64)
+    source = (source - source.mean(1, keepdim=True)) / source.square().sum(-1).mean().sqrt()
+    coherence = Coherence(source, torch.arange(80)[None], 2.0)
+    if kind == "nonrigid":
+        reference = source + 0.1 * torch.sin(source[..., [1, 2, 0]])
+    else:
+        rows = torch.zeros(1, 3, 3, dtype=torch.float64)
+        rows[0, 0, 1], rows[0, 1, 2] = 0.1, -0.05
+        reference = source @ rotation_matrix(rows) + 0.05
+    coherence.to(dtype)
+    transform = Transform(kind, source.to(dtype), coherence.basis if kind == "nonrigid" else None)  # type: ignore[arg-type]
+    return transform, coherence, reference[:, torch.randperm(80, generator=generator)].to(dtype)
+
+
+def error(transform: Transform, parameters: Tensor, reference: Tensor) -> float:
+    return float(torch.cdist(transform.points(parameters), reference).amin(2).square().mean())
+
+
+@pytest.mark.parametrize("kind", ["nonrigid", "affine", "rigid"])
+def test_soft_assignment_finds_the_map(kind: str) -> None:
+    transform, coherence, reference = prepared(kind)
+    start = transform.parameters.detach().clone()
+    settings = SoftSettings(smoothness=0.1, affine_ridge=0.1, sigma_end=0.02)
+    found = soft_assignment(transform, coherence, start, reference, None, settings, [0])
+    assert error(transform, start, reference) > 5e-3
+    assert error(transform, found, reference) < 1e-4
+    if kind == "rigid":
+        turn = transform.affine(found)
+        torch.testing.assert_close(turn @ turn.mT, torch.eye(3)[None], atol=1e-5, rtol=0)
+
+
+def test_soft_assignment_with_a_mass_leaves_the_rest_alone() -> None:
+    transform, coherence, reference = prepared("affine")
+    near = reference[:, reference[0, :, 0] < 0]
+    mass = torch.tensor([float(near.shape[1])])
+    settings = SoftSettings.for_case(whole=False, equal=False)
+    found = soft_assignment(transform, coherence, transform.parameters.detach(), near, mass, settings, [0])
+    assert bool(found.isfinite().all())
+    assert error(transform, found, reference) < 5e-3
+
+
+@pytest.mark.parametrize("of", ["source", "reference"])
+@pytest.mark.parametrize("limit", ["none", "mass", "distance"])
+def test_nearest_never_gets_worse_and_says_how_it_ended(of: str, limit: str) -> None:
+    transform, coherence, reference = prepared("nonrigid")
+    mass = torch.tensor([40.0]) if limit == "mass" else None
+    distance = torch.tensor([0.3]) if limit == "distance" else None
+    start = transform.parameters.detach().clone()
+    settings = NearestSettings(steps=50, rate=1e-3, of=of, coherence=1e-4)
+    found, words = nearest_point(transform, coherence, start, reference, mass, distance, settings)
+    assert error(transform, found, reference) < error(transform, start, reference)
+    assert len(words) == 1 and words[0].startswith(("stopped at step", "took all 50 steps"))
+
+
+def test_nearest_stops_at_the_first_increase_and_keeps_the_state_before() -> None:
+    transform, coherence, reference = prepared("nonrigid")
+    start = transform.parameters.detach().clone()
+    huge = NearestSettings(steps=50, rate=10.0)
+    found, words = nearest_point(transform, coherence, start, reference, None, None, huge)
+    assert torch.equal(found, start)
+    assert words == ["stopped at step 1: no further decrease"]
+
+
+def test_nearest_with_nothing_within_the_distance_keeps_the_start() -> None:
+    transform, coherence, reference = prepared("nonrigid")
+    start = transform.parameters.detach().clone()
+    distance = torch.tensor([1e-9])
+    found, words = nearest_point(transform, coherence, start, reference + 50, None, distance, NearestSettings())
+    assert torch.equal(found, start)
+    assert "no further decrease" in words[0]
+
+
+def test_nearest_gradient_is_that_of_the_matched_distances() -> None:
+    from pwan.registration.refinement import _nearest_residual
+
+    moved = torch.tensor([[[0.0, 0.0], [1.0, 0.0], [5.0, 5.0]]], dtype=torch.float64)
+    reference = torch.tensor([[[0.1, 0.0], [1.0, 0.2]]], dtype=torch.float64)
+    gradient, value = _nearest_residual(moved, reference, torch.tensor([2.0]), None, "source")
+    assert math.isclose(float(value), (0.1**2 + 0.2**2) / 2)
+    expected = torch.tensor([[[-0.1, 0.0], [0.0, -0.2], [0.0, 0.0]]], dtype=torch.float64)
+    torch.testing.assert_close(gradient, expected)
+    gradient, value = _nearest_residual(moved, reference, None, torch.tensor([0.15]), "reference")
+    assert math.isclose(float(value), 0.1**2)
+    torch.testing.assert_close(gradient[0, 0], torch.tensor([-0.2, 0.0], dtype=torch.float64))
