@@ -23,9 +23,9 @@ class PwanSettings:
         transform: "nonrigid" y A + t + V, "affine" (V = 0) or "rigid" (V = 0, A in SO(D)).
         parametrisation: "modes" V = Psi W in the kernel's eigenbasis; "free" V itself (released code).
         normalisation: see :func:`pwan.normalisation.normalise`.
-        potential: "fourier" (random Fourier features in front of four hidden layers of ``width``) or "paper" (widths 32,
+        potential: "fourier" (random Fourier features in front of ``layers`` hidden layers of ``width``) or "paper" (widths 32,
             64, 128, 64 and the skip connection; appendix "Network structure", released code).
-        width, features, frequency: of the "fourier" potential.
+        width, layers, features, frequency: of the "fourier" potential.
         activation_slope: of the leaky ReLU; 0.2 in the released code, 0 (the ReLU) in the paper's text.
         threshold: of the mass type. "exact" takes the m largest potentials; "learned" trains h (Algorithm 1) from
             ``threshold_start``.
@@ -58,6 +58,7 @@ class PwanSettings:
     normalisation: Normalisation = "auto"
     potential: Literal["fourier", "paper"] = "fourier"
     width: int = 32
+    layers: int = 4
     features: int = 64
     frequency: float = 4.0
     activation_slope: float = 0.2

@@ -272,7 +272,7 @@ def architecture(settings: PwanSettings) -> Architecture:
     if settings.potential == "paper":
         return Architecture(slope=settings.activation_slope)
     return Architecture(
-        widths=(settings.width,) * 4,
+        widths=(settings.width,) * settings.layers,
         features=settings.features,
         frequency=settings.frequency,
         slope=settings.activation_slope,

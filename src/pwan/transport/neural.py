@@ -50,7 +50,7 @@ class NeuralSettings:
     """
 
     seed: int = 0
-    updates: int = 3000
+    updates: int = 4000
     step_size: float = 4e-3
     final_step_size: float = 0.005
     features: int = 64
