@@ -122,6 +122,8 @@ class Registration:
             return self._guarded(refined, answer), [
                 f"{word}; nearest refinement: {after}" for word, after in zip(words, said, strict=True)
             ]
+        if self.kind == "distance":
+            mass = solver.transported_mass(answer)  # the refinement keeps as many source points as PWAN matched
         refined = soft_assignment(
             solver.transform, solver.coherence, answer, solver.reference, mass, self.soft, self.seeds
         )
@@ -132,7 +134,7 @@ class Registration:
         return torch.where(good[:, None, None], refined, answer)
 
     def _potential(self, k: int) -> Callable[[Tensor], Tensor]:
-        network, frame, kind = self.solver.network, self.frame, self.kind
+        network, frame, kind, fold = self.solver.network, self.frame, self.kind, self.settings.bound == "fold"
         one = network.only(k)
         centre, scale = frame.reference_centre[k], frame.reference_scale[k]
 
@@ -140,7 +142,9 @@ class Registration:
             """f at points (N, D) in input coordinates, in input units: (N,); without the lower bound -h."""
             x = ((torch.as_tensor(points).double() - centre) / scale).to(DTYPE)
             output = one.output(one.features(x[None]))[0].double()
-            return (output if kind == "complete" else -output.abs()) * scale.flatten()
+            if kind == "complete":
+                return output * scale.flatten()
+            return -(output.abs() if fold else output.clamp(min=0.0)) * scale.flatten()
 
         return potential
 

@@ -76,7 +76,7 @@ class Solver:
         self.mean, self.mean_count = torch.zeros_like(self.transform.parameters), 0
         self.last_finite = self.transform.parameters.detach().clone()
         self.diverged = torch.zeros(self.count, dtype=torch.bool)
-        assert settings.steps is not None
+        assert settings.steps is not None and settings.stages is not None
         self.first_steps = settings.steps
         self.steps = self.first_steps + (settings.stages * settings.stage_steps if self.first_steps else 0)
         # the stopping rule: the mean of the iterates of one window against that of the window before
@@ -127,8 +127,6 @@ class Solver:
             self.mean_count = 0
             for group in self.transform_optimiser.param_groups:
                 group["lr"] = self.settings.rate * 0.5**stage  # type: ignore[operator]
-            for group in self.network_optimiser.param_groups:
-                group["lr"] = self.settings.network_rate * self.settings.network_decay**stage
         features = torch.cat((self.reference_features, self.network.features(self.transform.points())), 1)
         updates = self.settings.updates + (self.settings.warmup if self.steps_done == 0 else 0)
         norm = torch.zeros(self.count)
@@ -152,7 +150,7 @@ class Solver:
 
     def _objective(self, outputs: Tensor) -> Objective:
         q = self.reference.shape[1]
-        return objective(outputs[:, :q], outputs[:, q:], self.kind, mass=self.mass, threshold=self.threshold())
+        return objective(outputs[:, :q], outputs[:, q:], self.kind, mass=self.mass, threshold=self.threshold(), fold=self.settings.bound == "fold")
 
     def _update_network(self, features: Tensor, penalised: bool) -> Tensor | None:
         r = self.transform.source.shape[1]
@@ -234,6 +232,12 @@ class Solver:
         else:
             answer = torch.where(self.diverged[:, None, None], self.last_finite, self.mean)
         return torch.where((self.stopped_at > 0)[:, None, None], self.stopped_answer, answer)
+
+    @torch.no_grad()
+    def transported_mass(self, parameters: Tensor) -> Tensor:
+        """(B,) how much source mass the potential as it is now transports, for a transform with these parameters."""
+        features = torch.cat((self.reference_features, self.network.features(self.transform.points(parameters))), 1)
+        return self._objective(self.network.output(features)).source_share.sum(1)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that a step changes."""

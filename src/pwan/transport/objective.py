@@ -7,6 +7,9 @@ for complete transport f = o. Reference weights are a_i, source weights b_j, m_b
 - mass type:     L_M,m = sup  sum a_i f(x_i) - sum b_j max(f(y_j), -h) + h (m - m_b), the sup taken over h as well.
   For fixed f this is concave in h and its maximiser is the m-th smallest |f(y_j)|, which leaves
   sum a_i f(x_i) - (the sum of the largest f(y_j) that make up mass m): the exact threshold.
+
+Without the fold, f = -max(o, 0) at reference points and -o at source points (where f > 0 only loses): the objective is
+then concave in the function o, at most the one above, and has the same maximum, while the fold at o = 0 can trap the ascent.
 """
 
 from __future__ import annotations
@@ -50,12 +53,14 @@ def objective(
     threshold: Tensor | None = None,
     reference_weights: Tensor | float = 1.0,
     source_weights: Tensor | float = 1.0,
+    fold: bool = True,
 ) -> Objective:
     """The discrepancy of the given kind from the network's output at the reference (B, q) and the source (B, r).
 
     Args:
         kind: "mass" needs ``mass`` (B,), and with ``threshold`` (B,) as well h is that learned one instead of the exact
             one; "distance" needs ``threshold``, the paper's h; "complete" matches all of both sets.
+        fold: f = -|o| as in the paper; else the concave form of the module's docstring.
         reference_weights, source_weights: (B, q) and (B, r), or one number for all points.
     """
     a = torch.as_tensor(reference_weights, dtype=reference_output.dtype).expand_as(reference_output)
@@ -65,7 +70,12 @@ def objective(
         a = a * (b.sum(1, keepdim=True) / a.sum(1, keepdim=True))
         value = (a * reference_output).sum(1) - (b * source_output).sum(1)
         return Objective(value, a, -b, b, torch.full_like(value, torch.inf))
-    f_reference, f_source = -reference_output.abs(), -source_output.abs()
+    if fold:
+        f_reference, f_source = -reference_output.abs(), -source_output.abs()
+        reference_sign, source_sign = reference_output.sign(), source_output.sign()
+    else:
+        f_reference, f_source = -reference_output.clamp(min=0.0), -source_output
+        reference_sign, source_sign = (reference_output > 0).to(b.dtype), torch.ones_like(b)
     value = (a * f_reference).sum(1)  # (B,)
     slope = None
     if kind == "mass" and threshold is None:
@@ -86,7 +96,7 @@ def objective(
             assert mass is not None
             value = value + threshold * (mass - source_mass)
             slope = mass - share.sum(1)
-    return Objective(value, -a * reference_output.sign(), share * source_output.sign(), share, threshold, slope)
+    return Objective(value, -a * reference_sign, share * source_sign, share, threshold, slope)
 
 
 def largest_share(values: Tensor, mass: Tensor, weights: Tensor) -> Tensor:
