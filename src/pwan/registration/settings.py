@@ -61,7 +61,7 @@ class PwanSettings:
     potential: Literal["fourier", "paper"] = "fourier"
     width: int = 64
     layers: int = 2
-    features: int = 128
+    features: int = 96
     frequency: float = 5.0
     activation_slope: float = 0.2
     bound: Literal["fold", "clamp"] = "clamp"
@@ -69,7 +69,7 @@ class PwanSettings:
     threshold_start: float = 0.1
     penalty: Literal["mean", "max"] = "mean"
     kappa: float = 3.0
-    penalty_every: int = 2
+    penalty_every: int = 3
     network_rate: float = 5e-3
     network_betas: tuple[float, ...] = (0.9, 0.99)
     updates: int = 5
@@ -85,7 +85,7 @@ class PwanSettings:
     tolerance: float = 0.0
     distance_start: float = 0.2
     beta: float = 2.0
-    rank: int = 300
+    rank: int = 100
     coherence: float | None = None
     sigma: float = 0.1
     affine_penalty: float | None = None
