@@ -30,7 +30,18 @@ def pair(problem: RegistrationProblem) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_import_is_light() -> None:
-    heavy = "hydra omegaconf pytorch_lightning lightning wandb matplotlib plotly ot pandas pooch".split()
+    heavy = [
+        "hydra",
+        "omegaconf",
+        "pytorch_lightning",
+        "lightning",
+        "wandb",
+        "matplotlib",
+        "plotly",
+        "ot",
+        "pandas",
+        "pooch",
+    ]
     code = f"import sys, pwan; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
@@ -85,9 +96,7 @@ def test_batch_equals_singles(problem: RegistrationProblem) -> None:
     for k in range(2):
         alone = pipeline.register(problem.select([k]), settings, seeds=[3 + k])
         torch.testing.assert_close(alone.transformed[0], both.transformed[k], atol=1e-6, rtol=0)
-        torch.testing.assert_close(
-            alone.transformed_unrefined[0], both.transformed_unrefined[k], atol=1e-6, rtol=0
-        )
+        torch.testing.assert_close(alone.transformed_unrefined[0], both.transformed_unrefined[k], atol=1e-6, rtol=0)
 
 
 def test_same_seed_same_result_and_another_seed_another(pair: tuple[np.ndarray, np.ndarray]) -> None:

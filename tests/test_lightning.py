@@ -1,4 +1,6 @@
-"""The Lightning module gives the plain loop's result, and a checkpoint in mid-run goes on as if nothing had happened."""
+"""The Lightning module gives the plain loop's result, and a checkpoint in mid-run goes on as if nothing had
+happened.
+"""
 
 from __future__ import annotations
 
@@ -46,9 +48,7 @@ def test_resume_in_mid_run_equals_unbroken_run(
     lightning.fit(lightning.PwanModule(problem, settings, [1, 2]), callbacks=[checkpoint()])
     module = lightning.PwanModule(problem, settings, [1, 2])
     with pytest.warns(UserWarning, match="not empty"):
-        resumed = lightning.fit(
-            module, checkpoint=str(tmp_path / "kept" / "step=8.ckpt"), callbacks=[checkpoint()]
-        )
+        resumed = lightning.fit(module, checkpoint=str(tmp_path / "kept" / "step=8.ckpt"), callbacks=[checkpoint()])
     assert torch.equal(unbroken.transformed, resumed.transformed)
     assert unbroken.history == resumed.history
     assert unbroken.stop_reason == resumed.stop_reason

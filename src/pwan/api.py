@@ -114,9 +114,10 @@ def _like(source: Any, result: RegistrationResult, single: bool) -> Registration
         if isinstance(source, Tensor):
             floating = source.dtype if source.is_floating_point() else torch.float64
             return values.to(source.device, values.dtype if values.dtype == torch.bool else floating)
-        dtype = np.asarray(source).dtype
-        floating = dtype if dtype.kind == "f" else np.dtype(np.float64)
-        return values.numpy() if values.dtype == torch.bool else values.numpy().astype(floating.newbyteorder("="))
+        if values.dtype == torch.bool:
+            return values.numpy()
+        given = np.asarray(source).dtype
+        return values.numpy().astype(given.newbyteorder("=") if given.kind == "f" else np.float64)
 
     def first(values: list[Any] | None) -> Any:
         return values[0] if single and values is not None else values

@@ -1,7 +1,8 @@
-"""PWAN's alternating steps as a Lightning module: trainer, checkpoints and loggers around the same solver as everywhere.
+"""PWAN's alternating steps as a Lightning module: trainer, checkpoints and loggers around the same solver as
+everywhere.
 
-Optimisation is manual. One ``training_step`` is one whole PWAN step (u network updates and one of the transform), in one
-long epoch, since Lightning's own loop costs more than a small step. Lightning counts optimiser steps, so only the
+Optimisation is manual. One ``training_step`` is one whole PWAN step (u network updates and one of the transform), in
+one long epoch, since Lightning's own loop costs more than a small step. Lightning counts optimiser steps, so only the
 transform's optimiser is stepped through it: ``trainer.global_step`` is the number of PWAN steps.
 """
 

@@ -1,7 +1,8 @@
-"""The contract that every method keeps; a new file in methods/ with its YAML in conf/method/ is covered without an edit.
+"""The contract that every method keeps; a new file in methods/ with its YAML in conf/method/ is covered without an
+edit.
 
-The YAML states ``contract_mse``, the bound on the standard cell, and where the method's own settings would take minutes,
-``contract_options``, with which the bound is held.
+The YAML states ``contract_mse``, the bound on the standard cell, and where the method's own settings would take
+minutes, ``contract_options``, with which the bound is held.
 """
 
 from __future__ import annotations
@@ -25,6 +26,12 @@ TINY = {"steps": 3, "updates": 2, "warmup": 2, "nearest_steps": 3, "stages": 0, 
 
 def method_of(name: str) -> str:
     return NODES[name].get("method", name)
+
+
+def contract_settings(name: str) -> dict[str, Any]:
+    """The YAML's settings, with its quicker ones for the contract where it has such."""
+    settings = {key: value for key, value in NODES[name].items() if key not in ("method", "contract_mse")}
+    return settings | settings.pop("contract_options", {})
 
 
 def tiny_options(method: str) -> dict[str, Any]:
@@ -104,8 +111,7 @@ def test_rigid_shift_is_undone(name: str) -> None:
     source = torch.from_numpy(shape.points[:150].copy())[None]
     reference = source.flip(1) + torch.tensor([0.3, -0.2, 0.1], dtype=torch.float64)
     problem = RegistrationProblem(source, reference, truth=source + reference.mean(1, True) - source.mean(1, True))
-    options = {key: value for key, value in NODES[name].items() if key not in ("method", "contract_mse")}
-    result = methods.run(method_of(name), problem, options.pop("contract_options", {}) | options, seeds=[0])
+    result = methods.run(method_of(name), problem, contract_settings(name), seeds=[0])
     before = float(mean_squared_error(problem.source, problem.truth))
     assert float(mean_squared_error(result.transformed, problem.truth)) < 0.1 * before
 
@@ -113,11 +119,8 @@ def test_rigid_shift_is_undone(name: str) -> None:
 @pytest.mark.parametrize("name", NODES)
 def test_error_on_the_standard_cell_is_under_the_stated_bound(name: str) -> None:
     problem = standard_cell()
-    options = {key: value for key, value in NODES[name].items() if key not in ("method", "contract_mse")}
-    result = methods.run(method_of(name), problem, options.pop("contract_options", {}) | options, seeds=[0, 1])
+    result = methods.run(method_of(name), problem, contract_settings(name), seeds=[0, 1])
     assert problem.truth is not None
-    error, before = (
-        mean_squared_error(p, problem.truth).max() for p in (result.transformed_unrefined, problem.source)
-    )
+    error, before = (mean_squared_error(p, problem.truth).max() for p in (result.transformed_unrefined, problem.source))
     assert result.status == ["ok", "ok"]
     assert float(error) < NODES[name]["contract_mse"] < float(before)

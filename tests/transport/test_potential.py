@@ -66,9 +66,7 @@ def test_passes_equal_automatic_differentiation(
 
     features = network.features(points.detach())
     out = torch.empty_like(network.parameters)
-    got, got_norms = network.accumulate_gradient(
-        features, lambda o: a * o.cos(), lambda n: 2 * (n - bound).relu(), out
-    )
+    got, got_norms = network.accumulate_gradient(features, lambda o: a * o.cos(), lambda n: 2 * (n - bound).relu(), out)
     torch.testing.assert_close(got, expected.detach())
     torch.testing.assert_close(got_norms, norms.detach())
     torch.testing.assert_close(out, with_penalty)

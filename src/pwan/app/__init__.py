@@ -109,6 +109,7 @@ def _benchmark(checked: Checked, folder: Path) -> int:
         trials=checked.trials,
         workers=checked.workers,
         tracking=checked.tracking,
+        trainer=checked.trainer,
         config=checked.resolved,
         retry_failed=checked.retry_failed,
     )

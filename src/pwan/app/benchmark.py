@@ -14,6 +14,7 @@ from pwan.bench.job import Job, Outcome
 from pwan.bench.rows import RowFile, newest, read_rows
 from pwan.bench.summary import write_summary
 from pwan.bench.tracking import TrackingSettings, track
+from pwan.bench.trials import TrainerSettings
 
 
 def run(
@@ -25,6 +26,7 @@ def run(
     workers: int | str = "auto",
     tracking: TrackingSettings,
     config: Mapping[str, Any],
+    trainer: TrainerSettings = TrainerSettings(),  # noqa: B008  (immutable)
     retry_failed: bool = False,
 ) -> list[Outcome]:
     """Run what is missing of the trials 0 to ``trials - 1``; rows are appended as they come.
@@ -40,7 +42,7 @@ def run(
     with RowFile(folder) as rows:
         try:
             for entry in entries:
-                job = Job(cell, entry, shape, folder, rows)
+                job = Job(cell, entry, shape, folder, rows, trainer)
                 outcome = job.run(trials, workers, retry_failed)
                 summary = write_summary(folder, read_rows(folder))
                 done = [row for row in newest(rows.rows) if row["settings"] == job.settings]

@@ -18,12 +18,13 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 from pwan import shapes
 from pwan.bench.cell import Cell, MethodEntry
 from pwan.bench.tracking import TrackingSettings
+from pwan.bench.trials import TrainerSettings
 from pwan.settings import build_settings, nearest
 from pwan.synthesis import SynthesisSettings
 from pwan.transport.neural import NeuralSettings
 
 TASKS = ("benchmark", "precision")
-NOT_SETTINGS = ("method", "contract_mse")  # keys of a method's node that are not settings of the method
+NOT_SETTINGS = ("method", "contract_mse", "contract_options")  # keys of a method's node that are not settings of the method
 
 
 @dataclass
@@ -46,8 +47,8 @@ class Config:
         workers: "auto", or 0: all trials as one batch, 1: one after the other, n: in n processes.
         retry_failed: run failed trials again that are in the rows already.
         output: folder of the results, relative to where the command is called.
-        shape, problem, method, logger: see the folders of conf/ with these names; ``problem`` holds the settings of
-            ``pwan.synthesis``, each node of ``method`` those of its method.
+        shape, problem, method, trainer, logger: see the folders of conf/ with these names; ``problem`` holds the
+            settings of ``pwan.synthesis``, each node of ``method`` those of its method.
         precision: settings of the neural solver (``NeuralSettings``) in the task "precision".
     """
 
@@ -62,6 +63,7 @@ class Config:
     problem: dict[str, Any] = field(default_factory=lambda: asdict(SynthesisSettings()))
     method: dict[str, Any] = field(default_factory=dict)
     precision: dict[str, Any] = field(default_factory=dict)
+    trainer: dict[str, Any] = field(default_factory=lambda: asdict(TrainerSettings()))
     logger: dict[str, Any] = field(default_factory=lambda: asdict(TrackingSettings()))
 
 
@@ -79,6 +81,7 @@ class Checked:
     workers: int | str
     retry_failed: bool
     tracking: TrackingSettings
+    trainer: TrainerSettings
     precision: dict[str, Any]
     resolved: dict[str, Any]  # with every default spelled out
 
@@ -116,9 +119,10 @@ def check(config: DictConfig) -> Checked:
         )
     synthesis = build_settings(SynthesisSettings, plain["problem"], owner="problem")
     tracking = build_settings(TrackingSettings, plain["logger"], owner="logger")
+    trainer = build_settings(TrainerSettings, plain["trainer"], owner="trainer")
     entries = method_entries(plain["method"])
     build_settings(NeuralSettings, plain["precision"], owner="precision")
-    plain["problem"], plain["logger"] = asdict(synthesis), asdict(tracking)
+    plain["problem"], plain["logger"], plain["trainer"] = asdict(synthesis), asdict(tracking), asdict(trainer)
     plain["method"] = {entry.name: {"method": entry.method, **entry.settings()} for entry in entries}
     cell = Cell(plain["name"], shape["name"], shape["source"], synthesis, plain["seed"])
     return Checked(
@@ -129,6 +133,7 @@ def check(config: DictConfig) -> Checked:
         workers,
         plain["retry_failed"],
         tracking,
+        trainer,
         plain["precision"],
         plain,
     )

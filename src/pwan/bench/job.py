@@ -14,7 +14,7 @@ from tqdm import tqdm
 from pwan.bench.cell import Cell, MethodEntry, settings_hash, trial_seed
 from pwan.bench.pool import Failure, run_tasks
 from pwan.bench.rows import RowFile, environment, newest, save_arrays
-from pwan.bench.trials import Task, Trial, choose_workers, register_trials
+from pwan.bench.trials import Task, TrainerSettings, Trial, choose_workers, register_trials
 from pwan.problem import FAILED, OK, RegistrationProblem, mean_squared_error
 from pwan.report.trial_figure import Panel, draw_trials
 from pwan.shapes import Shape
@@ -51,7 +51,10 @@ class _State:
 class Job:
     """One method in one cell, with its rows in an open file."""
 
-    def __init__(self, cell: Cell, entry: MethodEntry, shape: Shape, folder: Path, rows: RowFile) -> None:
+    def __init__(
+        self, cell: Cell, entry: MethodEntry, shape: Shape, folder: Path, rows: RowFile, trainer: TrainerSettings
+    ) -> None:
+        self.trainer = trainer
         self.cell, self.entry, self.shape, self.rows = cell, entry, shape, rows
         self.settings = settings_hash(cell, entry)
         self.device = str(entry.settings().get("device", "cpu"))
@@ -120,6 +123,7 @@ class Job:
                 trials=batch,
                 seeds=[trial_seed(self.cell.seed, trial) for trial in batch],
                 one_thread=one_thread,
+                trainer=self.trainer,
             )
 
     def _record(self, batch: list[int], outcome: list[Trial] | Failure, state: _State) -> None:

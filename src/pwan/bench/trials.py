@@ -8,16 +8,31 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 
 from pwan import methods
 from pwan.bench.pool import Report
-from pwan.problem import FAILED, OK, Progress, RegistrationProblem, mean_squared_error
+from pwan.problem import FAILED, OK, Observer, Progress, RegistrationProblem, RegistrationResult, mean_squared_error
+from pwan.registration.settings import PwanSettings
 
 REPORT_EVERY = 0.5  # seconds between two reports of a running registration
+
+
+@dataclass(frozen=True)
+class TrainerSettings:
+    """The group ``trainer``: who drives PWAN's steps; other methods are not concerned. The rows are the same.
+
+    Attributes:
+        name: "loop", a plain loop, or "lightning", a PyTorch Lightning trainer around the same solver.
+        accelerator, devices: of the Lightning trainer.
+    """
+
+    name: Literal["loop", "lightning"] = "loop"
+    accelerator: str = "cpu"
+    devices: int = 1
 
 
 @dataclass(frozen=True)
@@ -30,6 +45,7 @@ class Task:
     seeds: tuple[int, ...]
     arrays: dict[str, np.ndarray]
     one_thread: bool
+    trainer: TrainerSettings = TrainerSettings()
 
     @staticmethod
     def of(
@@ -40,10 +56,11 @@ class Task:
         trials: Sequence[int],
         seeds: Sequence[int],
         one_thread: bool,
+        trainer: TrainerSettings = TrainerSettings(),
     ) -> Task:
         """The task of registering ``problem``, whose rows are the given trials."""
         arrays = {f.name: v.numpy() for f in fields(problem) if (v := getattr(problem, f.name)) is not None}
-        return Task(method, options, tuple(trials), tuple(seeds), arrays, one_thread)
+        return Task(method, options, tuple(trials), tuple(seeds), arrays, one_thread, trainer)
 
     def problem(self) -> RegistrationProblem:
         return RegistrationProblem(**{name: torch.from_numpy(array) for name, array in self.arrays.items()})
@@ -74,7 +91,7 @@ def register_trials(task: Task, report: Report) -> list[Trial]:
             report((progress.step / max(progress.steps, 1), mse))
 
     with _threads(1 if task.one_thread else None):
-        result = methods.run(task.method, problem, task.options, seeds=list(task.seeds), observer=observer)
+        result = _drive(task, problem, observer)
         threads = torch.get_num_threads()
     refined = mean_squared_error(result.transformed.cpu(), truth).tolist()
     unrefined = mean_squared_error(result.transformed_unrefined.cpu(), truth).tolist()
@@ -100,6 +117,16 @@ def register_trials(task: Task, report: Report) -> list[Trial]:
         }
         outcomes.append(Trial(trial, measured, arrays))
     return outcomes
+
+
+def _drive(task: Task, problem: RegistrationProblem, observer: Observer) -> RegistrationResult:
+    settings = methods.settings(task.method, task.options)
+    if task.trainer.name == "lightning" and isinstance(settings, PwanSettings):
+        from pwan import lightning  # takes seconds to import, so only when it is asked for
+
+        trainer = {"accelerator": task.trainer.accelerator, "devices": task.trainer.devices}
+        return lightning.register(problem, settings, seeds=list(task.seeds), observer=observer, **trainer)
+    return methods.run(task.method, problem, task.options, seeds=list(task.seeds), observer=observer)
 
 
 def choose_workers(workers: int | str, trials: int, *, device: str = "cpu") -> int:

@@ -1,4 +1,6 @@
-"""WGAN: complete transport of both sets (appendix "Connections between PWAN and WGAN"); the control without partial matching."""
+"""WGAN: complete transport of both sets (appendix "Connections between PWAN and WGAN"); the control without partial
+matching.
+"""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -1,4 +1,6 @@
-"""A registration from problem to result around the solver's steps, whoever drives them (a loop or a Lightning trainer)."""
+"""A registration from problem to result around the solver's steps, whoever drives them (a loop or a Lightning
+trainer).
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ import torch
 from scipy.spatial import KDTree
 from torch import Tensor
 
-from pwan.normalisation import Frame, normalise
+from pwan.normalisation import normalise
 from pwan.problem import FAILED, OK, Observer, Progress, RegistrationProblem, RegistrationResult
 from pwan.registration.presets import resolve, resolve_kind
 from pwan.registration.refinement import NearestSettings, nearest_point, soft_assignment
@@ -100,7 +102,8 @@ class Registration:
     def _refine(self, answer: Tensor) -> tuple[Tensor, list[str]]:
         s, solver = self.settings, self.solver
         words = [
-            f"converged at step {at}" if at else f"took all {solver.steps_done} steps" for at in solver.stopped_at.tolist()
+            f"converged at step {at}" if at else f"took all {solver.steps_done} steps"
+            for at in solver.stopped_at.tolist()
         ]
         mass = solver.mass
         if s.refinement == "none":
@@ -152,7 +155,8 @@ class Registration:
 def matched_points(transformed: Tensor, problem: RegistrationProblem) -> tuple[Tensor, Tensor]:
     """Which points carry transported mass once the sets are aligned (appendix "Refinement": Nearest(m), or within h).
 
-    Of the mass type the m points nearest to the other set, of the distance type those nearer than h; bool (B, r), (B, q).
+    Of the mass type the m points nearest to the other set, of the distance type those nearer than h; bool (B, r), (B,
+    q).
     """
     out: tuple[list[Tensor], list[Tensor]] = ([], [])
     for k, (y, x) in enumerate(zip(transformed, problem.reference, strict=True)):

@@ -1,4 +1,6 @@
-"""Settings that follow from what a registration is told or can see: the type, the mass, the sizes; never a cell's name."""
+"""Settings that follow from what a registration is told or can see: the type, the mass, the sizes; never a cell's
+name.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,8 @@ from pwan.transport.objective import Kind
 def resolve_kind(problem: RegistrationProblem, settings: PwanSettings) -> tuple[Kind, RegistrationProblem]:
     """What the discrepancy limits, and the problem with just that limit.
 
-    The mass type without a mass matches all of the smaller set; the distance type without a distance takes h = infinity,
-    which is the same.
+    The mass type without a mass matches all of the smaller set; the distance type without a distance takes h =
+    infinity, which is the same.
 
     Raises:
         ValueError: the type asks for one limit and the problem states only the other.

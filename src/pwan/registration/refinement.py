@@ -1,5 +1,5 @@
-"""Refinements of a registration that is nearly there. Both work on the parameters of a :class:`Transform`, in normalised
-coordinates; neither needs the potential, so what they gain is never to be credited to PWAN.
+"""Refinements of a registration that is nearly there. Both work on the parameters of a :class:`Transform`, in
+normalised coordinates; neither needs the potential, so what they gain is never to be credited to PWAN.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from torch import Tensor
 from pwan.randomness import numpy_generator
 from pwan.registration.transform import Coherence, Transform
 
-SOFT_POINTS = 3000  # the soft assignment holds a matrix of source by reference points: larger sets are subsampled to this
+SOFT_POINTS = (
+    3000  # the soft assignment holds a matrix of source by reference points: larger sets are subsampled to this
+)
 SMALLEST_EIGENVALUE = 1e-5  # modes below this share of the largest are left out of the closed-form solve
 
 
@@ -38,9 +40,11 @@ class SoftSettings:
 
     @classmethod
     def for_case(cls, *, whole: bool, equal: bool) -> SoftSettings:
-        """Settings by what is to be matched: all of the source or a part, with the reference of equal size or larger."""
+        """Settings by what is to be matched: all of the source or a part, with the reference of equal size or
+        larger.
+        """
         if not whole:
-            return cls(sigma_start=0.1, scalings=10, slack=0.78, smoothness=50.0, affine_ridge=1000.0)
+            return cls(steps=80, sigma_start=0.1, scalings=10, slack=0.78, smoothness=150.0, affine_ridge=1000.0)
         return cls(smoothness=50.0) if equal else cls()
 
 

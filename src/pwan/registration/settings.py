@@ -23,13 +23,13 @@ class PwanSettings:
         transform: "nonrigid" y A + t + V, "affine" (V = 0) or "rigid" (V = 0, A in SO(D)).
         parametrisation: "modes" V = Psi W in the kernel's eigenbasis; "free" V itself (released code).
         normalisation: see :func:`pwan.normalisation.normalise`.
-        potential: "fourier" (random Fourier features in front of ``layers`` hidden layers of ``width``) or "paper" (widths 32,
-            64, 128, 64 and the skip connection; appendix "Network structure", released code).
+        potential: "fourier" (random Fourier features in front of ``layers`` hidden layers of ``width``) or "paper"
+            (widths 32, 64, 128, 64 and the skip connection; appendix "Network structure", released code).
         width, layers, features, frequency: of the "fourier" potential.
         activation_slope: of the leaky ReLU; 0.2 in the released code, 0 (the ReLU) in the paper's text.
-        bound: how the output o becomes f. "fold": -|o| (paper). "clamp": -max(o, 0) at the reference and -o at the source,
-            which makes the objective concave in o with the same maximum; it learns several times faster, since the fold
-            at 0 traps the ascent.
+        bound: how the output o becomes f. "fold": -|o| (paper). "clamp": -max(o, 0) at the reference and -o at the
+            source, which makes the objective concave in o with the same maximum; it learns several times faster, since
+            the fold at 0 traps the ascent.
         threshold: of the mass type. "exact" takes the m largest potentials; "learned" trains h (Algorithm 1) from
             ``threshold_start``.
         penalty: "mean" kappa mean relu(|grad f| - 1)^2 (released code) or "max" kappa max(|grad f|^2, 1) (paper's GP).
@@ -43,14 +43,16 @@ class PwanSettings:
         average: the answer is the mean of this last share of a stage's iterates; 0 takes the last iterate (paper).
         stages, stage_steps: further stages after the T steps, each from the mean of the one before, with the rate
             halved.
-        tolerance: stopping rule: a problem stops when the mean of ten iterates differs from that of the ten before by less
-            than this, as RMS over the points; 0 for never.
-        distance_start: d-PWAN begins with this h if it is larger, and reaches h geometrically halfway through T; 0: off.
+        tolerance: stopping rule: a problem stops when the mean of ten iterates differs from that of the ten before by
+            less than this, as RMS over the points; 0 for never.
+        distance_start: d-PWAN begins with this h if it is larger, and reaches h geometrically halfway through T; 0:
+            off.
         beta: width of the coherence kernel exp(-d^2 / (2 beta^2)); the paper's rho is 2 beta^2.
         rank: k, Nystrom landmarks. coherence: lambda. sigma: of the coherence energy.
         affine_penalty: weight of |A - I|^2 / 2 (not in the paper, which leaves A free).
         refinement: "soft", "nearest" (appendix "Refinement") or "none"; see :mod:`pwan.registration.refinement`.
-        nearest_steps, nearest_rate: of the nearest refinement's RMSprop; nearest_of: whose points look for their nearest
+        nearest_steps, nearest_rate: of the nearest refinement's RMSprop; nearest_of: whose points look for their
+            nearest
             one: the "reference" (paper's text) or the "source" (released code).
     """
 
@@ -118,7 +120,9 @@ class PwanSettings:
         if not 0 <= self.average <= 1:
             raise ValueError(f"average must be from 0 to 1, got {self.average}")
         if self.refinement == "soft" and self.parametrisation == "free" and self.transform == "nonrigid":
-            raise ValueError("the soft refinement works on the modes; take refinement=nearest with parametrisation=free")
+            raise ValueError(
+                "the soft refinement works on the modes; take refinement=nearest with parametrisation=free"
+            )
 
     def for_case(self, kind: Kind, *, whole: bool, equal: bool) -> PwanSettings:
         """These settings with every None filled in for the kind of problem.
@@ -166,7 +170,9 @@ class PaperSettings(PwanSettings):
     nearest_of: Literal["source", "reference"] = "source"
 
     def for_case(self, kind: Kind, *, whole: bool, equal: bool) -> PaperSettings:
-        """T = 1500 and each set normalised in the noise experiments, T = 2000 and no normalisation in the partial ones."""
+        """T = 1500 and each set normalised in the noise experiments, T = 2000 and no normalisation in the partial
+        ones.
+        """
         settings = self._filled(
             {"steps": 1500 if whole else 2000, "rate": 1e-4, "coherence": 0.01, "affine_penalty": 0.0}
         )

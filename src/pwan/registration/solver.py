@@ -1,4 +1,6 @@
-"""PWAN's alternating steps (Algorithm 1): u updates of the potential, then one of the transform, for B problems at once."""
+"""PWAN's alternating steps (Algorithm 1): u updates of the potential, then one of the transform, for B problems at
+once.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +34,7 @@ class Solver:
         seeds: one for each problem; the network and the landmarks are drawn from it.
     """
 
-    def __init__(
-        self, problem: RegistrationProblem, settings: PwanSettings, kind: Kind, seeds: Sequence[int]
-    ) -> None:
+    def __init__(self, problem: RegistrationProblem, settings: PwanSettings, kind: Kind, seeds: Sequence[int]) -> None:
         self.settings, self.kind, self.count = settings, kind, len(problem)
         _, r, d = problem.source.shape
         self.reference = problem.reference.to(DTYPE)
@@ -67,9 +67,7 @@ class Solver:
                 [self.transform.parameters], lr=settings.rate, betas=_pair(settings.betas), foreach=False
             )
         else:
-            self.transform_optimiser = torch.optim.RMSprop(
-                [self.transform.parameters], lr=settings.rate, foreach=False
-            )
+            self.transform_optimiser = torch.optim.RMSprop([self.transform.parameters], lr=settings.rate, foreach=False)
         self.network_gradient = torch.zeros_like(self.network.parameters)
         self.reference_features = self.network.features(self.reference)
         self.steps_done = 0
@@ -100,8 +98,8 @@ class Solver:
         return 1 + later // length, later % length, length
 
     def threshold(self) -> Tensor | None:
-        """The distance threshold in force (B,): annealed, fixed or learned; None where the exact one of the mass type is
-        taken."""
+        """The distance threshold in force (B,): annealed, fixed or learned; None where the exact one of the mass type
+        is taken."""
         if self.kind == "distance":
             assert self.distance is not None
             start = self.distance.clamp(min=self.settings.distance_start)
@@ -150,7 +148,14 @@ class Solver:
 
     def _objective(self, outputs: Tensor) -> Objective:
         q = self.reference.shape[1]
-        return objective(outputs[:, :q], outputs[:, q:], self.kind, mass=self.mass, threshold=self.threshold(), fold=self.settings.bound == "fold")
+        return objective(
+            outputs[:, :q],
+            outputs[:, q:],
+            self.kind,
+            mass=self.mass,
+            threshold=self.threshold(),
+            fold=self.settings.bound == "fold",
+        )
 
     def _update_network(self, features: Tensor, penalised: bool) -> Tensor | None:
         r = self.transform.source.shape[1]

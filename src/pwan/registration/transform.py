@@ -1,7 +1,8 @@
 """The transform T(y) = y A + t + V(y) and its coherence energy, batched over B problems.
 
-Coherence (Eq. bending): C = lambda Tr(V^T (sigma I + G)^-1 V) with the Gaussian kernel G of the source points, in Nystrom
-form G = Phi Phi^T. With the eigenvectors of Phi^T Phi, Psi = Phi E has orthogonal columns of squared length s, and
+Coherence (Eq. bending): C = lambda Tr(V^T (sigma I + G)^-1 V) with the Gaussian kernel G of the source points, in
+Nystrom form G = Phi Phi^T. With the eigenvectors of Phi^T Phi, Psi = Phi E has orthogonal columns of squared length s,
+and
 
 - modes: V = Psi W, so C = lambda sum_k s_k / (s_k + sigma) |W_k|^2: only smooth displacements exist;
 - free: V itself is the unknown (released code), and the gradient (sigma I + G)^-1 V follows from Woodbury's identity in
@@ -54,8 +55,8 @@ class Coherence:
 
 
 class Transform:
-    """Parameters of the B transforms, in one tensor ``parameters`` (B, P, D): rows of A or the rotation vector, t, and W
-    or V.
+    """Parameters of the B transforms, in one tensor ``parameters`` (B, P, D): rows of A or the rotation vector, t, and
+    W or V.
 
     rigid: A in SO(D), as the exponential of a skew matrix: it stays a rotation whatever the step. affine: V = 0.
     """

@@ -110,8 +110,9 @@ class _Batch:
         m = len(self.mass)
         parts: list[tuple[Kind, slice]] = [("mass", slice(0, m)), ("distance", slice(m, len(output)))]
         for kind, part in parts:
-            # the tiny number leaves source points below 0 their slope
-            x, y = output[part, : self.q].clamp(min=0.0), output[part, self.q :].clamp(min=1e-30)
+            x, y = output[part, : self.q], output[part, self.q :]
+            if clip_reference:
+                y = y.clamp(min=0.0)  # f <= 0; in training the slope goes straight through
             if not len(x):
                 continue
             given: dict[str, Any] = {
@@ -119,6 +120,7 @@ class _Batch:
                 "threshold": self.distance if kind == "distance" else None,
                 "reference_weights": self.reference_weights[part],
                 "source_weights": self.source_weights[part],
+                "fold": False,
             }
             found = objective(x, y, kind, **given)
             if clip_reference:
@@ -262,13 +264,6 @@ def _in_double(network: PotentialNetwork) -> PotentialNetwork:
     return double
 
 
-def _one(network: PotentialNetwork, i: int) -> PotentialNetwork:
-    one = copy.copy(network)
-    one.parameters = torch.nn.Parameter(network.parameters[i : i + 1].clone(), requires_grad=False)
-    one.frequencies = None if network.frequencies is None else network.frequencies[i : i + 1].clone()
-    return one
-
-
 def _certify(batch: _Batch, network: PotentialNetwork, settings: NeuralSettings) -> list[TransportResult]:
     """Values, gradient norms and lower bounds in float64, in input units."""
     segments = _segments(batch, settings.certificate_points, numpy_generator(settings.seed, "certificate"))
@@ -284,7 +279,7 @@ def _certify(batch: _Batch, network: PotentialNetwork, settings: NeuralSettings)
     return [
         TransportResult(
             value=float(value[i] * unit[i]),
-            potential=Potential(_one(network, i), batch.centre[i : i + 1], float(batch.scale[i]), float(threshold[i])),
+            potential=Potential(network.only(i), batch.centre[i : i + 1], float(batch.scale[i]), float(threshold[i])),
             lower_bound=float(bound[i] * unit[i]),
             gradient_norm=float(norm[i]),
         )

@@ -5,7 +5,8 @@ weights, and for the gradient penalty also the gradient g = do/dx and the deriva
 weights. Since the activation is piecewise linear, all of these follow from three passes over the layers:
 
 - forward: h_k = L(h_{k-1} W_k + b_k), o = <h_last, w> (+ <h_2, w'> with the skip connection) + c;
-- backward: delta_k = do/d(pre-activation of layer k), which gives g = J^T W_1 delta_1, J being the Jacobian of the features;
+- backward: delta_k = do/d(pre-activation of layer k), which gives g = J^T W_1 delta_1, J being the Jacobian of the
+  features;
 - tangent: t_k, the derivative of h_k along dP/dg, P being the penalty.
 
 The gradient of "sum_n a_n o_n + P" with respect to W_k is then the single product (a h_{k-1} + t_{k-1})^T delta_k, so a
