@@ -38,7 +38,7 @@ def plain_output(solver: Solver, points: Tensor, parameters: list[Tensor]) -> Te
                 torch.nn.functional.linear(outputs[-1], weight, bias), network.architecture.slope
             )
         )
-    last = torch.cat((outputs[-1], outputs[2]), -1)
+    last = torch.cat((outputs[-1], outputs[2]), -1) if network.skip else outputs[-1]
     return torch.nn.functional.linear(last, parameters[-2], parameters[-1])[..., 0]
 
 
@@ -79,7 +79,7 @@ def main() -> None:
         solver = Registration(problem, settings, [0]).solver
         features = torch.cat((solver.reference_features, solver.network.features(solver.transform.points())), 1)
         plain = plain_update(solver)
-        taken = [solver._takes_penalty(k) for k in range(settings.updates * (2 if settings.updates % 2 else 1))]
+        taken = [solver._takes_penalty(k) for k in range(settings.updates)]  # those of one step
         ratios, times = [], []
         for _ in range(ROUNDS):
             start = time.perf_counter()

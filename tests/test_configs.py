@@ -10,6 +10,7 @@ import yaml
 
 from pwan import methods
 from pwan.app import main
+from pwan.app.config import NOT_SETTINGS
 from pwan.bench.rows import read_rows
 from pwan.bench.tracking import SUMMARY_METRICS
 from tests.bench.test_tracking import logged_summary
@@ -78,7 +79,7 @@ def test_method_file_has_its_name_as_key_a_bound_and_known_settings(path):
     assert list(content) == [path.stem]
     node = content[path.stem]
     assert node["contract_mse"] > 0
-    options = {key: value for key, value in node.items() if key not in ("method", "contract_mse")}
+    options = {key: value for key, value in node.items() if key not in NOT_SETTINGS}
     methods.settings(node.get("method", path.stem), options)
 
 

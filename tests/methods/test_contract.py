@@ -40,9 +40,9 @@ def tiny_options(method: str) -> dict[str, Any]:
     return {key: value for key, value in TINY.items() if key in known}
 
 
-def standard_cell(dimension: int = 3, points: int = 100) -> RegistrationProblem:
+def standard_cell(dimension: int = 3, points: int = 200) -> RegistrationProblem:
     """Two problems with a smooth deformation, some outliers, and both limits stated."""
-    shape = shapes.load("torus" if dimension == 3 else "fish")
+    shape = shapes.load("bunny" if dimension == 3 else "fish")
     settings = SynthesisSettings(points=points, outlier_ratio=0.2, deformation_lambda=50.0, distance=1.0, rank=50)
     return make_problem(shape, settings, seed=0, trials=[0, 1])
 
@@ -107,7 +107,7 @@ def test_one_seed_for_each_problem_is_asked_for(method: str) -> None:
 
 @pytest.mark.parametrize("name", NODES)
 def test_rigid_shift_is_undone(name: str) -> None:
-    shape = shapes.load("torus")
+    shape = shapes.load("bunny")
     source = torch.from_numpy(shape.points[:150].copy())[None]
     reference = source.flip(1) + torch.tensor([0.3, -0.2, 0.1], dtype=torch.float64)
     problem = RegistrationProblem(source, reference, truth=source + reference.mean(1, True) - source.mean(1, True))

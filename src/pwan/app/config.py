@@ -24,7 +24,8 @@ from pwan.synthesis import SynthesisSettings
 from pwan.transport.neural import NeuralSettings
 
 TASKS = ("benchmark", "precision")
-NOT_SETTINGS = ("method", "contract_mse", "contract_options")  # keys of a method's node that are not settings of the method
+# keys of a method's node that are not settings of the method
+NOT_SETTINGS = ("method", "contract_mse", "contract_options")
 
 
 @dataclass
