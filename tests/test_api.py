@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,60 @@ def test_batch_equals_singles(problem: RegistrationProblem) -> None:
         torch.testing.assert_close(alone.transformed_unrefined[0], both.transformed_unrefined[k], atol=1e-6, rtol=0)
 
 
+@pytest.mark.parametrize("mass", [[48.0, 20.0], [20.0, 48.0]])
+def test_batch_of_whole_and_part_equals_singles(problem: RegistrationProblem, mass: list[float]) -> None:
+    mixed = replace(problem, mass=torch.tensor(mass, dtype=torch.float64))
+    settings, told = PwanSettings(**FAST), []
+    both = pipeline.register(
+        mixed, settings, seeds=[3, 4], observer=lambda p: told.append((p.step, p.steps, p.transformed()))
+    )
+    for k in range(2):
+        alone = pipeline.register(mixed.select([k]), settings, seeds=[3 + k])
+        torch.testing.assert_close(alone.transformed[0], both.transformed[k], atol=1e-6, rtol=0)
+        assert alone.history[0]["loss"] == pytest.approx(both.history[k]["loss"], abs=1e-4)
+    assert [(step, steps) for step, steps, _ in told] == [(k, 8) for k in range(1, 9)]
+    assert told[0][2].shape == problem.source.shape
+
+
+def test_rigid_keeps_lengths_whatever_the_extents(pair: tuple[np.ndarray, np.ndarray]) -> None:
+    source = pair[0]
+    for reference in (1.3 * source, pair[1]):
+        result = register(source, reference, transform="rigid", **FAST)
+        np.testing.assert_allclose(result.affine @ result.affine.T, np.eye(3), atol=1e-5)
+        assert np.linalg.det(result.affine) == pytest.approx(1.0, abs=1e-5)
+        assert np.abs(result.displacement).max() == 0
+
+
+def test_affine_has_no_displacement(pair: tuple[np.ndarray, np.ndarray]) -> None:
+    result = register(*pair, transform="affine", **FAST)
+    assert np.abs(result.displacement).max() == 0
+
+
+def test_distance_method_without_a_distance_matches_all_of_the_smaller_set(pair: tuple[np.ndarray, np.ndarray]) -> None:
+    source, reference = pair[0], pair[1][:30]
+    free = register(source, reference, method="pwan_distance", **FAST)
+    limited = register(source, reference, mass=30, **FAST)
+    np.testing.assert_array_equal(free.transformed, limited.transformed)
+    assert free.matched.sum() == 30
+
+
+def test_complete_transport_matches_every_point(pair: tuple[np.ndarray, np.ndarray]) -> None:
+    result = register(pair[0], pair[1][:30], method="wgan", **FAST)
+    assert result.matched.all() and result.reference_matched.all()
+
+
+def test_potential_is_bounded_and_flat_beyond_the_threshold(pair: tuple[np.ndarray, np.ndarray]) -> None:
+    result = register(*pair, distance=0.2, **FAST, distance_start=0.0)
+    grid = np.random.default_rng(0).normal(size=(500, 3)) * 3
+    values = result.potential(grid[::-1])
+    assert values.min() >= -0.2 - 1e-6 and values.max() <= 0
+    assert isinstance(result.potential(torch.from_numpy(grid)), torch.Tensor)
+    with pytest.raises(ValueError, match=r"shape"):
+        result.potential(grid[0])
+    with pytest.raises(ValueError, match=r"\(N, 3\)"):
+        result.potential(grid[:, :2])
+
+
 def test_same_seed_same_result_and_another_seed_another(pair: tuple[np.ndarray, np.ndarray]) -> None:
     first, again, other = (register(*pair, seed=s, **FAST).transformed_unrefined for s in (0, 0, 1))
     assert np.array_equal(first, again)
@@ -131,11 +186,14 @@ def test_scale_and_origin_change_nothing_but_rounding(
     pair: tuple[np.ndarray, np.ndarray], scale: float, offset: float
 ) -> None:
     source, reference = pair
-    plain = register(source, reference, mass=30, **FAST).transformed
+    plain = register(source, reference, mass=30, **FAST)
     shift = offset * np.array([1.0, -2.0, 0.5])
-    moved = register(source * scale + shift, reference * scale + shift, mass=30, **FAST).transformed
-    digits = 1e-9 * offset + 1e-5 * scale  # the coordinates themselves are rounded to eps * offset
-    np.testing.assert_allclose((moved - shift), plain * scale, atol=digits)
+    if scale == 1e-6 and offset:
+        shift = shift * 1e-6  # at 1e6 times their size from the origin the points themselves have no digits left
+    moved = register(source * scale + shift, reference * scale + shift, mass=30, **FAST)
+    digits = 1e-14 * np.abs(shift).max() + 1e-9 * scale  # the coordinates themselves are rounded to eps * offset
+    for name in ("transformed", "transformed_unrefined"):
+        np.testing.assert_allclose(getattr(moved, name) - shift, getattr(plain, name) * scale, atol=digits)
 
 
 def test_distance_has_the_units_of_the_points(pair: tuple[np.ndarray, np.ndarray]) -> None:
@@ -165,6 +223,11 @@ BAD = {
     "mass NaN": (lambda s, r: register(s, r, mass=float("nan")), "mass must be positive"),
     "mass a word": (lambda s, r: register(s, r, mass="many"), "mass must be a number"),
     "mass two numbers": (lambda s, r: register(s, r, mass=[1, 2]), "one for each of the 1"),
+    "mass a truth value": (lambda s, r: register(s, r, mass=True), "mass must be a number"),
+    "distance infinite": (lambda s, r: register(s, r, distance=np.inf), "positive and finite"),
+    "no problems": (lambda s, r: register(s[None][:0], r[None][:0]), "at least one"),
+    "seed a fraction": (lambda s, r: register(s, r, seed=1.5), "seed must be a whole number"),
+    "complete with mass": (lambda s, r: register(s, r, mass=3, method="wgan"), "matches all of both"),
     "distance zero": (lambda s, r: register(s, r, distance=0.0), "distance must be positive"),
     "identical points": (lambda s, r: register(np.ones_like(s), r), "same point"),
     "objects": (lambda s, r: register(s.astype(object), r), "real numbers"),
@@ -192,8 +255,10 @@ def test_collinear_and_coplanar_points_work(pair: tuple[np.ndarray, np.ndarray])
     result = register(line, line + [0.1, 0.0, 0.0], **FAST)
     assert np.isfinite(result.transformed).all() and result.status == "ok"
     flat = pair[0] * [1.0, 1.0, 0.0]
-    moved = register(flat, pair[1] * [1.0, 1.0, 0.0], **FAST).transformed
-    np.testing.assert_allclose(moved[:, 2], 0.0, atol=1e-12)
+    moved = register(flat, pair[1] * [1.0, 1.0, 0.0], **FAST)
+    for points in (moved.transformed, moved.transformed_unrefined):
+        np.testing.assert_allclose(points[:, 2], 0.0, atol=1e-6)
+        assert np.abs(points[:, :2] - flat[:, :2]).max() > 1e-3  # within the plane they do move
 
 
 def test_extents_that_differ_are_named(pair: tuple[np.ndarray, np.ndarray]) -> None:
@@ -201,13 +266,29 @@ def test_extents_that_differ_are_named(pair: tuple[np.ndarray, np.ndarray]) -> N
         register(pair[0] * 1000, pair[1], **FAST)
 
 
-@pytest.mark.parametrize("options", [{"rate": 1e30}, {"network_rate": 1e30}, {"kappa": 1e38}])
-def test_divergence_is_a_status_and_never_nan(pair: tuple[np.ndarray, np.ndarray], options: dict) -> None:
-    result = register(*pair, **{**FAST, "steps": 8, "refinement": "none", **options})
-    assert np.isfinite(result.transformed).all()
-    assert np.isfinite(result.affine).all() and np.isfinite(result.displacement).all()
-    if result.status == "failed":
-        assert "finite" in result.stop_reason
+@pytest.mark.parametrize("refinement", ["soft", "nearest", "none"])
+@pytest.mark.parametrize("options", [{"rate": 1e30}, {"rate": 1e10}, {"network_rate": 1e30}, {"transform": "rigid"}])
+def test_divergence_is_a_status_and_never_nan(
+    pair: tuple[np.ndarray, np.ndarray], options: dict, refinement: str
+) -> None:
+    if options == {"transform": "rigid"}:
+        options = {"transform": "rigid", "rate": 1e38}
+    result = register(*pair, **{**FAST, "steps": 8, "refinement": refinement, **options})
+    assert result.status == "failed"
+    assert "diverged at step" in result.stop_reason and "lower rate" in result.stop_reason
+    assert result.steps == len(result.history["loss"]) < 8  # it stops at once
+    extent = np.abs(pair[1]).max() * 3
+    assert np.abs(result.transformed).max() < extent  # where it started
+    np.testing.assert_array_equal(result.transformed, result.transformed_unrefined)
+
+
+@pytest.mark.parametrize("options", [{"refinement": "nearest", "nearest_rate": 1e38}, {"steps": 0}])
+@pytest.mark.parametrize("limit", [{}, {"mass": 30}, {"distance": 0.3}])
+def test_odd_settings_give_finite_points(pair: tuple[np.ndarray, np.ndarray], options: dict, limit: dict) -> None:
+    result = register(*pair, **limit, **{**FAST, **options})
+    assert result.status == "ok" and np.isfinite(result.transformed).all()
+    if "steps" in options:
+        assert result.steps == 0 and result.history["loss"] == []
 
 
 def test_a_diverging_problem_does_not_touch_its_batch(problem: RegistrationProblem) -> None:

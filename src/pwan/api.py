@@ -67,6 +67,11 @@ def register(
     problem = RegistrationProblem(
         y, x, mass=_numbers("mass", mass, count), distance=_numbers("distance", distance, count)
     )
+    if not isinstance(seed, (int, np.integer)) or isinstance(seed, bool):
+        raise ValueError(f"seed must be a whole number, got {seed!r}")
+    limited = mass is not None or distance is not None
+    if limited and getattr(methods.settings(method, options), "type", None) == "complete":
+        raise ValueError(f"method {method} matches all of both sets; leave mass and distance out")
     seeds = [derive_seed(seed, k, "method") for k in range(count)]
     result = methods.run(method, problem, options, seeds=seeds, observer=observer)
     return _like(source, result, single)
@@ -100,7 +105,10 @@ def _numbers(name: str, value: Any, count: int) -> Tensor | None:
     if value is None:
         return None
     try:
-        numbers = torch.as_tensor(np.asarray(value, dtype=np.float64).copy())
+        if isinstance(value, (bool, np.bool_)):
+            raise TypeError
+        plain = value.detach().cpu().numpy() if isinstance(value, Tensor) else value
+        numbers = torch.as_tensor(np.array(plain, dtype=np.float64))
     except (TypeError, ValueError):
         raise ValueError(f"{name} must be a number or one number for each problem, got {value!r}") from None
     return numbers.expand(count).clone() if numbers.ndim == 0 else numbers
@@ -124,11 +132,15 @@ def _like(source: Any, result: RegistrationResult, single: bool) -> Registration
 
     def potential(function: Callable[[Tensor], Tensor]) -> Callable[[Any], Any]:
         def on_points(points: Any) -> Any:
-            values = function(torch.as_tensor(points))
-            return values if isinstance(points, Tensor) else values.numpy()
+            given = _points("points", points)
+            if given.ndim != 2 or given.shape[1] != dimension:
+                raise ValueError(f"points must have shape (N, {dimension}), got {tuple(given.shape)}")
+            values = function(given)
+            return values.to(points.device) if isinstance(points, Tensor) else values.numpy()
 
         return on_points
 
+    dimension = result.transformed.shape[-1]
     arrays = ("transformed", "transformed_unrefined", "affine", "translation", "displacement", "matched")
     changed: dict[str, Any] = {name: convert(getattr(result, name)) for name in (*arrays, "reference_matched")}
     if result.potential is not None:

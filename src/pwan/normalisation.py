@@ -7,11 +7,15 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
+from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 from pwan.problem import RegistrationProblem
+from pwan.randomness import numpy_generator
 
 Normalisation = Literal["auto", "separate", "joint", "none"]
+SAMPLE = 250  # source points on which two frames are compared
+JOINT_ADVANTAGE = 0.8
 EXTENT_RATIO = 3.0  # beyond this a warning names both extents: the sets are probably in different units
 
 
@@ -51,17 +55,22 @@ def matches_whole_source(problem: RegistrationProblem) -> bool:
     r, q = problem.source.shape[1], problem.reference.shape[1]
     if problem.mass is not None:
         return bool(torch.all(problem.mass >= r))
-    return r <= q and (problem.distance is None or bool(problem.distance.isinf().all()))
+    return problem.distance is None and r <= q
 
 
-def normalise(problem: RegistrationProblem, mode: Normalisation) -> tuple[RegistrationProblem, Frame]:
+def normalise(
+    problem: RegistrationProblem, mode: Normalisation, *, keep_scale: bool = False
+) -> tuple[RegistrationProblem, Frame]:
     """The problem in normalised coordinates (float64), and the frame that leads back.
 
     Args:
         mode: "separate" centres each set and divides it by its RMS radius (released code, noise experiment), which
             rescales the source without a word: right when all of it must be matched, wrong for two parts. "joint" uses
-            the reference's centre and radius for both. "none" leaves both as they are. "auto" is separate when the
-            whole source is to be matched, else joint.
+            the reference's centre and radius for both. "none" scales neither and centres both by the reference
+            (single precision needs that). "auto" is joint when a part of
+            the source is to be matched; when all of it is, each problem takes separate, unless joint starts much
+            nearer by the partial transport cost of a sample (outliers far beyond the shape would blow the source up).
+        keep_scale: divide both by the reference's radius whatever the mode, for transforms that may not scale.
 
     A distance threshold is divided by the reference's scale; the mass stays. Warns when the extents of the two sets
     differ more than threefold.
@@ -79,15 +88,27 @@ def normalise(problem: RegistrationProblem, mode: Normalisation) -> tuple[Regist
             UserWarning,
             stacklevel=2,
         )
-    if mode == "auto":
-        mode = "separate" if matches_whole_source(problem) else "joint"
+    one = torch.ones_like(reference_scale)
+    if keep_scale:
+        source_scale = reference_scale
+    joint = Frame(reference_centre, reference_scale, reference_centre, reference_scale)
+    frame = Frame(source_centre, source_scale, reference_centre, reference_scale)
     if mode == "none":
-        zero, one = torch.zeros_like(reference_centre), torch.ones_like(reference_scale)
-        frame = Frame(zero, one, zero, one)
-    elif mode == "joint":
-        frame = Frame(reference_centre, reference_scale, reference_centre, reference_scale)
-    else:
-        frame = Frame(source_centre, source_scale, reference_centre, reference_scale)
+        frame = Frame(reference_centre, one, reference_centre, one)
+    elif mode == "joint" or (mode == "auto" and not matches_whole_source(problem)):
+        frame = joint
+    elif mode == "auto":
+        nearer = [
+            _start_cost(problem, joint, k) < JOINT_ADVANTAGE * _start_cost(problem, frame, k)
+            for k in range(len(problem))
+        ]
+        shared = torch.tensor(nearer)[:, None, None]  # (B, 1, 1)
+        frame = Frame(
+            torch.where(shared, reference_centre, source_centre),
+            torch.where(shared, reference_scale, source_scale),
+            reference_centre,
+            reference_scale,
+        )
     distance = None if problem.distance is None else problem.distance / frame.reference_scale.flatten()
     normalised = replace(
         problem,
@@ -97,6 +118,21 @@ def normalise(problem: RegistrationProblem, mode: Normalisation) -> tuple[Regist
         truth=None,
     )
     return normalised, frame
+
+
+def _start_cost(problem: RegistrationProblem, frame: Frame, k: int) -> float:
+    """Mean distance of the cheapest one-to-one matching of a sample of source k into the reference, both normalised."""
+    generator = numpy_generator(0, "normalisation")
+    source = ((problem.source - frame.source_centre) / frame.source_scale)[k]
+    reference = ((problem.reference - frame.reference_centre) / frame.reference_scale)[k]
+    share = min(1.0, SAMPLE / len(source))
+    sizes = min(len(source), SAMPLE), min(max(SAMPLE, round(share * len(reference))), 10 * SAMPLE, len(reference))
+    y, x = (
+        points[torch.from_numpy(generator.choice(len(points), size, replace=False))]
+        for points, size in zip((source, reference), sizes, strict=True)
+    )
+    distances = torch.cdist(y, x, compute_mode="donot_use_mm_for_euclid_dist").numpy()
+    return float(distances[linear_sum_assignment(distances)].mean())
 
 
 def _radius(centred: Tensor) -> Tensor:

@@ -61,8 +61,8 @@ class RegistrationProblem:
                 raise ValueError(
                     f"{name} must be one number or one for each of the {b} problems, got {tuple(value.shape)}"
                 )
-            if not bool(torch.all(value > 0)) or bool(torch.any(torch.isnan(value))):
-                raise ValueError(f"{name} must be positive, got {value.tolist()}")
+            if not bool((value.isfinite() & (value > 0)).all()):
+                raise ValueError(f"{name} must be positive and finite, got {value.tolist()}")
         if self.mass is not None and bool(torch.any(self.mass > min(q, r))):
             raise ValueError(
                 f"mass is counted in points and can be at most the size of the smaller set, {min(q, r)}; "
@@ -93,8 +93,11 @@ class RegistrationResult:
         matched: (B, r) bool, source points that carry transported mass.
         reference_matched: (B, q) bool, reference points that receive transported mass.
         potential: one callable for each problem, from (N, D) points in input coordinates to (N,) values in input
-            units, or None for methods without a potential.
-        history: one dict for each problem; each value is a list with one number a step.
+            units: the bounded potential -h <= f <= 0 with the last h (unbounded for complete transport); None for
+            methods without a potential.
+        history: one dict for each problem; each value is a list with one number a step. PWAN gives, in the units of the
+            normalised points: "loss", the discrepancy divided by the number of source points; "threshold", h; and
+            "gradient_norm", the largest one at the points when the penalty was last taken.
         seconds: time of the method, one for each problem: that of the whole batch divided by B.
         steps: steps taken, one for each problem.
         status: "ok" or "failed", one for each problem.
@@ -142,6 +145,8 @@ def _check_points(name: str, points: Tensor) -> None:
     if points.dtype != torch.float64:
         raise ValueError(f"{name} must be float64, so that far origins lose nothing; got {points.dtype}")
     n, d = points.shape[1:]
+    if not len(points):
+        raise ValueError(f"{name} is a batch of no problems; give at least one")
     if n < d + 1:
         raise ValueError(f"{name} needs at least {d + 1} points in {d}-D, got {n}; give more points")
     bad = ~torch.isfinite(points).all(-1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -10,6 +11,8 @@ from torch import Tensor
 
 from pwan.registration.refinement import NearestSettings, SoftSettings, nearest_point, soft_assignment
 from pwan.registration.transform import Coherence, Transform, rotation_matrix
+
+NEAREST = NearestSettings(steps=50, rate=1e-4, of="source", coherence=0.01, sigma=0.1, affine_penalty=0.0)
 
 
 def prepared(kind: str, dtype: torch.dtype = torch.float32) -> tuple[Transform, Coherence, Tensor]:
@@ -35,10 +38,10 @@ def error(transform: Transform, parameters: Tensor, reference: Tensor) -> float:
 
 @pytest.mark.parametrize("kind", ["nonrigid", "affine", "rigid"])
 def test_soft_assignment_finds_the_map(kind: str) -> None:
-    transform, coherence, reference = prepared(kind)
+    transform, _, reference = prepared(kind)
     start = transform.parameters.detach().clone()
     settings = SoftSettings(smoothness=0.1, affine_ridge=0.1, sigma_end=0.02)
-    found = soft_assignment(transform, coherence, start, reference, None, settings, [0])
+    found = soft_assignment(transform, start, reference, None, settings, [0])
     assert error(transform, start, reference) > 5e-3
     assert error(transform, found, reference) < 1e-4
     if kind == "rigid":
@@ -47,11 +50,11 @@ def test_soft_assignment_finds_the_map(kind: str) -> None:
 
 
 def test_soft_assignment_with_a_mass_leaves_the_rest_alone() -> None:
-    transform, coherence, reference = prepared("affine")
+    transform, _, reference = prepared("affine")
     near = reference[:, reference[0, :, 0] < 0]
     mass = torch.tensor([float(near.shape[1])])
     settings = SoftSettings.for_case(whole=False, equal=False)
-    found = soft_assignment(transform, coherence, transform.parameters.detach(), near, mass, settings, [0])
+    found = soft_assignment(transform, transform.parameters.detach(), near, mass, settings, [0])
     assert bool(found.isfinite().all())
     assert error(transform, found, reference) < 5e-3
 
@@ -63,7 +66,7 @@ def test_nearest_never_gets_worse_and_says_how_it_ended(of: str, limit: str) -> 
     mass = torch.tensor([40.0]) if limit == "mass" else None
     distance = torch.tensor([0.3]) if limit == "distance" else None
     start = transform.parameters.detach().clone()
-    settings = NearestSettings(steps=50, rate=1e-3, of=of, coherence=1e-4)
+    settings = replace(NEAREST, rate=1e-3, of=of, coherence=1e-4)
     found, words = nearest_point(transform, coherence, start, reference, mass, distance, settings)
     assert error(transform, found, reference) < error(transform, start, reference)
     assert len(words) == 1 and words[0].startswith(("stopped at step", "took all 50 steps"))
@@ -72,7 +75,7 @@ def test_nearest_never_gets_worse_and_says_how_it_ended(of: str, limit: str) -> 
 def test_nearest_stops_at_the_first_increase_and_keeps_the_state_before() -> None:
     transform, coherence, reference = prepared("nonrigid")
     start = transform.parameters.detach().clone()
-    huge = NearestSettings(steps=50, rate=10.0)
+    huge = replace(NEAREST, rate=10.0)
     found, words = nearest_point(transform, coherence, start, reference, None, None, huge)
     assert torch.equal(found, start)
     assert words == ["stopped at step 1: no further decrease"]
@@ -82,7 +85,7 @@ def test_nearest_with_nothing_within_the_distance_keeps_the_start() -> None:
     transform, coherence, reference = prepared("nonrigid")
     start = transform.parameters.detach().clone()
     distance = torch.tensor([1e-9])
-    found, words = nearest_point(transform, coherence, start, reference + 50, None, distance, NearestSettings())
+    found, words = nearest_point(transform, coherence, start, reference + 50, None, distance, NEAREST)
     assert torch.equal(found, start)
     assert "no further decrease" in words[0]
 
@@ -92,10 +95,36 @@ def test_nearest_gradient_is_that_of_the_matched_distances() -> None:
 
     moved = torch.tensor([[[0.0, 0.0], [1.0, 0.0], [5.0, 5.0]]], dtype=torch.float64)
     reference = torch.tensor([[[0.1, 0.0], [1.0, 0.2]]], dtype=torch.float64)
-    gradient, value = _nearest_residual(moved, reference, torch.tensor([2.0]), None, "source")
+    gradient, value = _nearest_residual(moved, reference, torch.tensor([2.0]).double(), None, "source")
     assert math.isclose(float(value), (0.1**2 + 0.2**2) / 2)
     expected = torch.tensor([[[-0.1, 0.0], [0.0, -0.2], [0.0, 0.0]]], dtype=torch.float64)
     torch.testing.assert_close(gradient, expected)
-    gradient, value = _nearest_residual(moved, reference, None, torch.tensor([0.15]), "reference")
-    assert math.isclose(float(value), 0.1**2)
-    torch.testing.assert_close(gradient[0, 0], torch.tensor([-0.2, 0.0], dtype=torch.float64))
+    # half a point: of the second distance one half counts
+    _, value = _nearest_residual(moved, reference, torch.tensor([1.5]).double(), None, "source")
+    assert math.isclose(float(value), (0.1**2 + 0.5 * 0.2**2) / 1.5)
+    # within h = 0.15 lies one of the two; the other counts as h and does not pull
+    gradient, value = _nearest_residual(moved, reference, None, torch.tensor([0.15]).double(), "reference")
+    assert math.isclose(float(value), (0.1**2 + 0.15**2) / 2, rel_tol=1e-6)
+    torch.testing.assert_close(gradient[0, 0], torch.tensor([-0.1, 0.0], dtype=torch.float64))
+    assert bool((gradient[0, 1:] == 0).all())
+
+
+@pytest.mark.parametrize("of", ["source", "reference"])
+def test_nearest_that_leaves_the_finite_keeps_its_start(of: str) -> None:
+    transform, coherence, reference = prepared("nonrigid")
+    start = transform.parameters.detach().clone()
+    settings = replace(NEAREST, rate=1e38, of=of)
+    found, words = nearest_point(transform, coherence, start, reference, None, None, settings)
+    assert torch.equal(found, start)
+    assert words == ["left the finite at step 1"]
+
+
+def test_soft_assignment_counts_a_fraction_of_a_point_in_part() -> None:
+    transform, _, reference = prepared("affine")
+    start = transform.parameters.detach().clone()
+    settings = replace(SoftSettings.for_case(whole=False, equal=True), steps=1)
+    found = [
+        soft_assignment(transform, start, reference, torch.tensor([m]), settings, [0])[0] for m in (40.0, 40.5, 41.0)
+    ]
+    low, high = (found[1] - found[0]).abs().max(), (found[2] - found[1]).abs().max()
+    assert float(low) > 0 and float(high) > 0

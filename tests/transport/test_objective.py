@@ -57,9 +57,41 @@ def test_slopes_are_those_of_the_value(outputs: tuple[Tensor, Tensor], kind: str
         torch.testing.assert_close(found.threshold_slope.detach(), expected[2])
 
 
-def test_infinite_distance_matches_every_source_point(outputs: tuple[Tensor, Tensor]) -> None:
+@pytest.mark.parametrize("fold", [True, False])
+@pytest.mark.parametrize("kind", ["mass", "distance", "complete"])
+def test_permutation_and_duplication_change_nothing(outputs: tuple[Tensor, Tensor], kind: str, fold: bool) -> None:
     x, y = outputs
-    found = objective(x, y, "distance", threshold=torch.full((4,), torch.inf, dtype=torch.float64))
-    everything = objective(x, y, "mass", mass=torch.full((4,), 7.0, dtype=torch.float64))
-    torch.testing.assert_close(found.value, everything.value)
-    assert bool((found.source_share == 1).all())
+    mass, h = (torch.full((4,), value, dtype=torch.float64) for value in (3.5, 0.8))
+    limits = {"mass": {"mass": mass}, "distance": {"threshold": h}, "complete": {}}[kind]
+    found = objective(x, y, kind, fold=fold, **limits)  # type: ignore[arg-type]
+    order = torch.randperm(7, generator=torch.Generator().manual_seed(0))
+    again = objective(x.flip(1), y[:, order], kind, fold=fold, **limits)  # type: ignore[arg-type]
+    torch.testing.assert_close(again.value, found.value)
+    torch.testing.assert_close(again.source_share, found.source_share[:, order])
+    halves = {"reference_weights": 0.5, "source_weights": 0.5}
+    twice = objective(
+        torch.cat((x, x), 1),
+        torch.cat((y, y), 1),
+        kind,
+        fold=fold,
+        **limits,
+        **halves,  # type: ignore[arg-type]
+    )
+    torch.testing.assert_close(twice.value, found.value)
+    torch.testing.assert_close(twice.threshold, found.threshold)
+
+
+@pytest.mark.parametrize("kind", ["mass", "distance"])
+def test_without_the_fold_the_objective_is_concave_and_no_larger(outputs: tuple[Tensor, Tensor], kind: str) -> None:
+    x, y = outputs
+    mass, h = (torch.full((4,), value, dtype=torch.float64) for value in (3.5, 0.8))
+    limits = {"mass": {"mass": mass}, "distance": {"threshold": h}}[kind]
+
+    def value(a: Tensor, b: Tensor, fold: bool = False) -> Tensor:
+        return objective(a, b, kind, fold=fold, **limits).value  # type: ignore[arg-type]
+
+    middle = value((x + x.roll(1, 0)) / 2, (y + y.roll(1, 0)) / 2)
+    assert bool((middle >= (value(x, y) + value(x, y).roll(1, 0)) / 2 - 1e-12).all())
+    # where the output is a distance, nowhere negative, both forms are the same potential
+    torch.testing.assert_close(value(x.abs(), y.abs()), value(x.abs(), y.abs(), fold=True))
+    assert bool((value(x, y) <= value(x.clamp(min=0), y.clamp(min=0)) + 1e-12).all())

@@ -1,6 +1,7 @@
 """PWAN, the default: mass type unless the problem states only a distance; complete when it states neither."""
 
 from pwan.registration.pipeline import register
+from pwan.registration.presets import resolved
 from pwan.registration.settings import PwanSettings as Settings
 
-__all__ = ["Settings", "register"]
+__all__ = ["Settings", "register", "resolved"]

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pwan.registration.pipeline import register
+from pwan.registration.presets import resolved
 from pwan.registration.settings import PwanSettings
 
-__all__ = ["Settings", "register"]
+__all__ = ["Settings", "register", "resolved"]
 
 
 @dataclass(frozen=True)

@@ -4,20 +4,25 @@ trainer).
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from typing import Any
 
 import torch
 from scipy.spatial import KDTree
 from torch import Tensor
 
-from pwan.normalisation import normalise
+from pwan.normalisation import matches_whole_source, normalise
 from pwan.problem import FAILED, OK, Observer, Progress, RegistrationProblem, RegistrationResult
 from pwan.registration.presets import resolve, resolve_kind
 from pwan.registration.refinement import NearestSettings, nearest_point, soft_assignment
 from pwan.registration.settings import PwanSettings
 from pwan.registration.solver import DTYPE, Solver
+from pwan.transport.objective import Kind
+
+HISTORY = ("loss", "threshold", "gradient_norm")
 
 
 class Registration:
@@ -29,14 +34,17 @@ class Registration:
     """
 
     def __init__(self, problem: RegistrationProblem, settings: PwanSettings, seeds: Sequence[int]) -> None:
-        if len(seeds) != len(problem):
-            raise ValueError(f"seeds must hold one number for each of the {len(problem)} problems, got {len(seeds)}")
+        _check_seeds(problem, seeds)
+        if len(same_case(problem, settings)) > 1:
+            raise ValueError("one batch matches either all of the source or a part of it; pwan.register takes both")
         self.started = time.perf_counter()
         self.seeds = list(seeds)
         self.kind, limited = resolve_kind(problem, settings)
         self.settings, self.soft = resolve(settings, limited, self.kind)
         self.input = limited
-        self.problem, self.frame = normalise(limited, self.settings.normalisation)
+        self.problem, self.frame = normalise(
+            limited, self.settings.normalisation, keep_scale=self.settings.transform == "rigid"
+        )
         self.solver = Solver(self.problem, self.settings, self.kind, self.seeds)
         self._records: list[dict[str, Tensor]] = []
 
@@ -64,8 +72,9 @@ class Registration:
     @torch.no_grad()
     def finish(self) -> RegistrationResult:
         """Refine, and bring everything back to input coordinates."""
-        transform, answer = self.solver.transform, self.solver.answer()
-        refined, words = self._refine(answer)
+        solver, transform, answer = self.solver, self.solver.transform, self.solver.answer()
+        found = solver.evaluate(answer)
+        refined, words = self._refine(answer, found.source_share.sum(1))
         affine, translation, displacement = self.frame.transform_to_input(
             transform.affine(refined), transform.translation(refined), transform.displacement(refined)
         )
@@ -73,8 +82,9 @@ class Registration:
         # the displacement is what makes the identity of the result hold to rounding even at a far origin
         if transform.kind == "nonrigid":
             displacement = transformed - (self.input.source @ affine + translation)
-        matched, reference_matched = matched_points(transformed, self.input)
-        diverged = self.solver.diverged.tolist()
+        matched, reference_matched = matched_points(transformed, self.input, self.kind)
+        diverged, stopped = solver.diverged_at.tolist(), solver.stopped_at.tolist()
+        steps = [bad or at or solver.steps_done for bad, at in zip(diverged, stopped, strict=True)]
         return RegistrationResult(
             transformed=transformed,
             transformed_unrefined=self.transformed(answer),
@@ -85,21 +95,25 @@ class Registration:
             reference_matched=reference_matched,
             status=[FAILED if bad else OK for bad in diverged],
             stop_reason=[
-                "the numbers left the finite; the last finite state is given" if bad else word
+                f"diverged at step {bad}: the numbers left the finite or the points their surroundings; the source is "
+                "given back where it started; lower rate or network_rate"
+                if bad
+                else word
                 for bad, word in zip(diverged, words, strict=True)
             ],
-            steps=[at or self.solver.steps_done for at in self.solver.stopped_at.tolist()],
+            steps=steps,
             seconds=[(time.perf_counter() - self.started) / len(self.input)] * len(self.input),
-            potential=[self._potential(k) for k in range(len(self.input))],
+            potential=[self._potential(k, found.threshold[k]) for k in range(len(self.input))],
             history=[
-                {name: [float(record[name][k]) for record in self._records] for name in self._records[0]}
-                if self._records
-                else {}
-                for k in range(len(self.input))
+                {name: [float(record[name][k]) for record in self._records[:last]] for name in HISTORY}
+                for k, last in enumerate(steps)
             ],
         )
 
-    def _refine(self, answer: Tensor) -> tuple[Tensor, list[str]]:
+    def _refine(self, answer: Tensor, transported: Tensor) -> tuple[Tensor, list[str]]:
+        """The refined parameters (B, P, D), and how each problem ended; ``transported`` (B,) is the mass PWAN
+        matched.
+        """
         s, solver = self.settings, self.solver
         words = [
             f"converged at step {at}" if at else f"took all {solver.steps_done} steps"
@@ -126,38 +140,39 @@ class Registration:
                 f"{word}; nearest refinement: {after}" for word, after in zip(words, said, strict=True)
             ]
         if self.kind == "distance":
-            mass = solver.transported_mass(answer)  # the refinement keeps as many source points as PWAN matched
-        refined = soft_assignment(
-            solver.transform, solver.coherence, answer, solver.reference, mass, self.soft, self.seeds
-        )
+            mass = transported  # the refinement keeps as many source points as PWAN matched
+        refined = soft_assignment(solver.transform, answer, solver.reference, mass, self.soft, self.seeds)
         return self._guarded(refined, answer), words
 
     def _guarded(self, refined: Tensor, answer: Tensor) -> Tensor:
-        good = refined.isfinite().all(-1).all(-1) & ~self.solver.diverged
+        good = refined.isfinite().all(-1).all(-1) & (self.solver.diverged_at == 0)
         return torch.where(good[:, None, None], refined, answer)
 
-    def _potential(self, k: int) -> Callable[[Tensor], Tensor]:
+    def _potential(self, k: int, threshold: Tensor) -> Callable[[Tensor], Tensor]:
         network, frame, kind, fold = self.solver.network, self.frame, self.kind, self.settings.bound == "fold"
         one = network.only(k)
         centre, scale = frame.reference_centre[k], frame.reference_scale[k]
 
         def potential(points: Tensor) -> Tensor:
-            """f at points (N, D) in input coordinates, in input units: (N,); without the lower bound -h."""
+            """-h <= f <= 0 at points (N, D) in input coordinates, in input units: (N,)."""
             x = ((torch.as_tensor(points).double() - centre) / scale).to(DTYPE)
             output = one.output(one.features(x[None]))[0].double()
             if kind == "complete":
                 return output * scale.flatten()
-            return -(output.abs() if fold else output.clamp(min=0.0)) * scale.flatten()
+            distance = output.abs() if fold else output.clamp(min=0.0)
+            return -distance.clamp(max=float(threshold)) * scale.flatten()
 
         return potential
 
 
-def matched_points(transformed: Tensor, problem: RegistrationProblem) -> tuple[Tensor, Tensor]:
+def matched_points(transformed: Tensor, problem: RegistrationProblem, kind: Kind) -> tuple[Tensor, Tensor]:
     """Which points carry transported mass once the sets are aligned (appendix "Refinement": Nearest(m), or within h).
 
-    Of the mass type the m points nearest to the other set, of the distance type those nearer than h; bool (B, r), (B,
-    q).
+    Of the mass type the m points nearest to the other set, of the distance type those nearer than h, in complete
+    transport all; bool (B, r), (B, q).
     """
+    if kind == "complete":
+        return torch.ones(transformed.shape[:2], dtype=torch.bool), torch.ones(problem.reference.shape[:2]).bool()
     out: tuple[list[Tensor], list[Tensor]] = ([], [])
     for k, (y, x) in enumerate(zip(transformed, problem.reference, strict=True)):
         for side, (points, others) in enumerate(((y, x), (x, y))):
@@ -165,8 +180,8 @@ def matched_points(transformed: Tensor, problem: RegistrationProblem) -> tuple[T
             if problem.distance is not None:
                 out[side].append(lengths < problem.distance[k])
                 continue
-            mass = min(y.shape[0], x.shape[0]) if problem.mass is None else float(problem.mass[k])
-            count = min(len(lengths), -int(-mass // 1))  # a point that counts in part is matched
+            assert problem.mass is not None
+            count = math.ceil(float(problem.mass[k]))  # a point that counts in part is matched
             flags = torch.zeros(len(lengths), dtype=torch.bool)
             flags[lengths.argsort(stable=True)[:count]] = True
             out[side].append(flags)
@@ -180,10 +195,53 @@ def register(
     seeds: Sequence[int],
     observer: Observer | None = None,
 ) -> RegistrationResult:
-    """Register a batch of problems with PWAN; see :class:`PwanSettings`."""
-    registration = Registration(problem, settings, seeds)
-    while not registration.solver.finished:
-        registration.step()
-        if observer is not None:
-            observer(Progress(registration.solver.steps_done, registration.solver.steps, registration.transformed))
-    return registration.finish()
+    """Register a batch of problems with PWAN; see :class:`PwanSettings`.
+
+    Problems of which all of the source is to be matched and problems of which a part is have different settings, so a
+    batch that mixes them is solved as two.
+    """
+    _check_seeds(problem, seeds)
+    groups = same_case(problem, settings)
+    results: list[RegistrationResult] = []
+    where = problem.source.clone()
+    for done, index in enumerate(groups):
+        registration = Registration(problem.select(index), settings, [seeds[k] for k in index])
+        solver, steps = registration.solver, registration.solver.steps
+        while not solver.finished:
+            registration.step()
+            if observer is not None:
+
+                def transformed(now: Registration = registration, rows: list[int] = index) -> Tensor:
+                    return where.index_copy(0, torch.tensor(rows), now.transformed())
+
+                observer(Progress(done * steps + solver.steps_done, len(groups) * steps, transformed))
+        results.append(registration.finish())
+        where[index] = results[-1].transformed
+    return results[0] if len(results) == 1 else _merge(groups, results)
+
+
+def _check_seeds(problem: RegistrationProblem, seeds: Sequence[int]) -> None:
+    if len(seeds) != len(problem):
+        raise ValueError(f"seeds must hold one number for each of the {len(problem)} problems, got {len(seeds)}")
+
+
+def same_case(problem: RegistrationProblem, settings: PwanSettings) -> list[list[int]]:
+    """The numbers of the problems, grouped so that all of a group match the whole source or all match a part."""
+    _, limited = resolve_kind(problem, settings)
+    whole = [matches_whole_source(limited.select([k])) for k in range(len(problem))]
+    return [group for case in (True, False) if (group := [k for k, is_whole in enumerate(whole) if is_whole is case])]
+
+
+def _merge(groups: list[list[int]], results: list[RegistrationResult]) -> RegistrationResult:
+    """The results of groups of problems as one, in the problems' order."""
+    order = [k for group in groups for k in group]
+    place = [order.index(k) for k in range(len(order))]
+    merged: dict[str, Any] = {}
+    for f in fields(RegistrationResult):
+        values = [getattr(result, f.name) for result in results]
+        if isinstance(values[0], Tensor):
+            merged[f.name] = torch.cat(values)[place]
+        else:
+            joined = [value for part in values for value in part]
+            merged[f.name] = [joined[k] for k in place]
+    return RegistrationResult(**merged)

@@ -4,7 +4,8 @@ name.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
+from typing import Any
 
 import torch
 
@@ -18,8 +19,8 @@ from pwan.transport.objective import Kind
 def resolve_kind(problem: RegistrationProblem, settings: PwanSettings) -> tuple[Kind, RegistrationProblem]:
     """What the discrepancy limits, and the problem with just that limit.
 
-    The mass type without a mass matches all of the smaller set; the distance type without a distance takes h =
-    infinity, which is the same.
+    The mass type without a mass matches all of the smaller set, and so does the distance type without a distance (the
+    paper: "m-PWAN with m = 500 (equivalently d-PWAN with h = +infinity)").
 
     Raises:
         ValueError: the type asks for one limit and the problem states only the other.
@@ -32,15 +33,14 @@ def resolve_kind(problem: RegistrationProblem, settings: PwanSettings) -> tuple[
     if kind == "complete":
         return "complete", replace(problem, mass=None, distance=None)
     if kind == "distance":
-        if problem.distance is None and problem.mass is not None and bool((problem.mass < smaller).any()):
+        if problem.distance is not None:
+            return "distance", replace(problem, mass=None)
+        if problem.mass is not None and bool((problem.mass < smaller).any()):
             raise ValueError(
                 "the distance type needs a distance (the paper's h), but the problem states only a mass; "
                 "give distance, or take the mass type"
             )
-        distance = problem.distance
-        if distance is None:
-            distance = torch.full((b,), torch.inf, dtype=torch.float64)
-        return "distance", replace(problem, mass=None, distance=distance)
+        return "mass", replace(problem, mass=torch.full((b,), float(smaller), dtype=torch.float64))
     if problem.mass is None and problem.distance is not None:
         raise ValueError(
             "the mass type needs a mass (the paper's m, in points), but the problem states only a distance; "
@@ -56,7 +56,11 @@ def resolve(settings: PwanSettings, problem: RegistrationProblem, kind: Kind) ->
     """The settings with every None filled in, and those of the soft refinement."""
     whole = kind == "complete" or matches_whole_source(problem)
     equal = problem.source.shape[1] == problem.reference.shape[1]
-    settings = settings.for_case(kind, whole=whole, equal=equal)
-    if settings.normalisation == "auto":
-        settings = replace(settings, normalisation="separate" if whole else "joint")
-    return settings, SoftSettings.for_case(whole=whole, equal=equal)
+    return settings.for_case(kind, whole=whole, equal=equal), SoftSettings.for_case(whole=whole, equal=equal)
+
+
+def resolved(problem: RegistrationProblem, settings: PwanSettings) -> dict[str, Any]:
+    """Every setting as it is used for the problem, the soft refinement's included: what makes two runs comparable."""
+    kind, limited = resolve_kind(problem, settings)
+    used, soft = resolve(settings, limited, kind)
+    return {**asdict(used), "kind": kind, "soft": asdict(soft) if used.refinement == "soft" else None}

@@ -5,6 +5,7 @@ normalised coordinates; neither needs the potential, so what they gain is never 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from scipy.spatial import KDTree
@@ -12,11 +13,11 @@ from torch import Tensor
 
 from pwan.randomness import numpy_generator
 from pwan.registration.transform import Coherence, Transform
+from pwan.transport.objective import largest_share
 
 SOFT_POINTS = (
     3000  # the soft assignment holds a matrix of source by reference points: larger sets are subsampled to this
 )
-SMALLEST_EIGENVALUE = 1e-5  # modes below this share of the largest are left out of the closed-form solve
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class SoftSettings:
         steps: annealing steps; sigma falls geometrically from ``sigma_start`` to ``sigma_end``.
         scalings: alternating row and column scalings a step.
         slack: kernel value at which a point would rather stay unmatched.
-        smoothness: ridge on W, times sigma^2. affine_ridge: ridge on A - I, times sigma^2.
+        smoothness: ridge on the change of W from the start, times sigma^2. affine_ridge: on that of A, times sigma^2.
     """
 
     steps: int = 40
@@ -50,7 +51,6 @@ class SoftSettings:
 
 def soft_assignment(
     transform: Transform,
-    coherence: Coherence | None,
     start: Tensor,
     reference: Tensor,
     mass: Tensor | None,
@@ -71,26 +71,19 @@ def soft_assignment(
     """
     dtype = torch.float64
     source, d = transform.source.to(dtype), transform.dimension
-    b, r, _ = source.shape
-    basis = spectrum = None
-    columns = 0
-    if transform.kind == "nonrigid":
-        assert coherence is not None and transform.basis is not None
-        spectrum = coherence.spectrum
-        columns = int((spectrum > SMALLEST_EIGENVALUE * spectrum[:, :1]).sum(1).max())
-        basis = transform.basis[..., :columns].to(dtype)
+    r = source.shape[1]
+    basis = transform.basis.to(dtype) if transform.kind == "nonrigid" and transform.basis is not None else None
     rows, row_share = _subsample(r, seeds, "source")
     picks, _ = _subsample(reference.shape[1], seeds, "reference")
     y, x = _take(source, rows), _take(reference.to(dtype), picks)
     ones = torch.ones_like(y[..., :1])
     design = torch.cat((y, ones), -1) if basis is None else torch.cat((y, ones, _take(basis, rows)), -1)  # (B, n, p)
-    prior = torch.zeros(b, design.shape[-1], d, dtype=dtype)
-    prior[:, :d] = torch.eye(d, dtype=dtype)
+    prior = start.to(dtype)  # where PWAN, or whatever came before, left it
     ridge = torch.full((design.shape[-1],), settings.smoothness, dtype=dtype)
     ridge[:d], ridge[d] = settings.affine_ridge, 0.0
-    current = prior.clone() if transform.kind == "rigid" else start[:, : design.shape[-1]].to(dtype)
+    current = start.to(dtype)
     if transform.kind == "rigid":
-        current[:, :d], current[:, d] = transform.affine(start.float()).to(dtype), start[:, d]
+        current = torch.cat((transform.affine(start), transform.translation(start)), 1).to(dtype)
     kept_mass = None if mass is None else (mass.to(dtype) * row_share).clamp(max=y.shape[1])
     for step in range(settings.steps):
         share = step / max(1, settings.steps - 1)
@@ -105,8 +98,8 @@ def soft_assignment(
         weight = u * torch.bmm(kernel, v)  # (B, n, 1) what each source point sends
         image = u * torch.bmm(kernel, v * x)  # (B, n, D), times the weight
         if kept_mass is not None:
-            order = weight[..., 0].argsort(dim=1, descending=True, stable=True).argsort(dim=1)
-            keep = (order < kept_mass[:, None]).to(dtype)[..., None]
+            rank = weight[..., 0].argsort(dim=1, descending=True, stable=True).argsort(dim=1)
+            keep = (kept_mass[:, None] - rank).clamp(0.0, 1.0)[..., None]  # the point at the threshold in part
             weight, image = weight * keep, image * keep
         if transform.kind == "rigid":
             current = _rigid_fit(y, weight, image, current)
@@ -119,10 +112,7 @@ def soft_assignment(
         current = torch.where(good[:, None, None], solution, current)
     if transform.kind == "rigid":
         return _rigid_parameters(current, start)
-    out = start.clone()
-    out[:, : current.shape[1]] = current.to(out.dtype)
-    out[:, current.shape[1] :] = 0.0  # the modes that were left out are those that a smooth displacement does not need
-    return out
+    return current.to(start.dtype)
 
 
 def _subsample(n: int, seeds: list[int], purpose: str) -> tuple[Tensor | None, float]:
@@ -142,7 +132,7 @@ def _rigid_fit(y: Tensor, weight: Tensor, image: Tensor, current: Tensor) -> Ten
     d, total = y.shape[-1], weight.sum(1, keepdim=True).clamp(min=1e-12)
     y_mean, x_mean = (weight * y).sum(1, keepdim=True) / total, image.sum(1, keepdim=True) / total
     covariance = torch.bmm((y - y_mean).mT, image - weight * x_mean)  # (B, D, D)
-    left, _, right = torch.linalg.svd(covariance)
+    left, _, right = torch.linalg.svd(covariance.nan_to_num(0.0, 0.0, 0.0))  # a diverged start has no covariance
     sign = torch.ones_like(covariance[:, 0])
     sign[:, -1] = torch.linalg.det(left @ right)
     rotation = (left * sign[:, None]) @ right
@@ -177,17 +167,18 @@ class NearestSettings:
     """Settings of the nearest-point refinement.
 
     Attributes:
-        steps: at most this many (released code: 500). rate: of RMSprop.
+        steps: at most this many. rate: of RMSprop.
         of: "reference": each reference point is matched to its nearest source point, and the m nearest reference points
             count (the paper's formula). "source": each source point to its nearest reference point (released code).
+        coherence, sigma, affine_penalty: of the energy, as in PWAN itself.
     """
 
-    steps: int = 500
-    rate: float = 1e-4
-    of: str = "source"
-    coherence: float = 0.01
-    sigma: float = 0.1
-    affine_penalty: float = 0.0
+    steps: int
+    rate: float
+    of: Literal["reference", "source"]
+    coherence: float
+    sigma: float
+    affine_penalty: float
 
 
 def nearest_point(
@@ -201,7 +192,8 @@ def nearest_point(
 ) -> tuple[Tensor, list[str]]:
     """The paper's refinement (appendix "Refinement"): squared distances to nearest points, by gradient descent.
 
-    Of the mass type the m smallest distances count, of the distance type those within h. Each problem keeps its best
+    Of the mass type the mean is over the m smallest squared distances, of the distance type over all of them, each
+    clamped at h^2 (released code), so that points out of reach do not pull. Each problem keeps its best
     state and stops at its first increase.
 
     Returns:
@@ -228,7 +220,11 @@ def nearest_point(
             loss = loss + 0.5 * settings.affine_penalty * (parameters[:, :d] - identity).square().sum((1, 2))
         better = running & (loss < best_loss)
         for k in torch.nonzero(running & ~better).flatten().tolist():
-            words[k] = f"stopped at step {step}: no further decrease" if bool(loss[k].isfinite()) else "left the finite"
+            words[k] = (
+                f"stopped at step {step}: no further decrease"
+                if bool(loss[k].isfinite())
+                else f"left the finite at step {step}"
+            )
         running = better
         best = torch.where(better[:, None, None], parameters, best)
         best_loss = torch.where(better, loss, best_loss)
@@ -246,21 +242,28 @@ def nearest_point(
 def _nearest_residual(
     moved: Tensor, reference: Tensor, mass: Tensor | None, distance: Tensor | None, of: str
 ) -> tuple[Tensor, Tensor]:
-    """Gradient with respect to the moved points (B, r, D) and value (B,) of the mean squared nearest distance."""
-    gradient, values = torch.zeros_like(moved), torch.zeros(len(moved), dtype=moved.dtype)
+    """Gradient with respect to the moved points (B, r, D) and value (B,) of the mean squared nearest distance; the
+    value is NaN where a point is not finite."""
+    gradient, values = torch.zeros_like(moved), torch.full((len(moved),), torch.nan, dtype=moved.dtype)
     for k, (y, x) in enumerate(zip(moved, reference, strict=True)):
+        if not bool(y.isfinite().all()):
+            continue
         asked, offered = (x, y) if of == "reference" else (y, x)
         lengths, nearest = KDTree(offered.numpy()).query(asked.numpy())
-        length, index = torch.from_numpy(lengths), torch.from_numpy(nearest)
+        squared, index = torch.from_numpy(lengths).square().to(moved.dtype), torch.from_numpy(nearest)
         if distance is not None:
-            chosen = torch.nonzero(length <= distance[k]).flatten()
+            weight = (squared <= distance[k] ** 2).to(moved.dtype) / len(squared)
+            values[k] = squared.clamp(max=float(distance[k]) ** 2).mean()
         else:
-            count = len(length) if mass is None else min(len(length), round(float(mass[k])))
-            chosen = length.argsort()[:count]
-        if len(chosen) == 0:
-            continue
-        y_rows, x_rows = (index[chosen], chosen) if of == "reference" else (chosen, index[chosen])
+            count = (
+                torch.tensor(float(len(squared)), dtype=moved.dtype)
+                if mass is None
+                else mass[k].clamp(max=len(squared))
+            )
+            weight = largest_share(-squared[None], count[None], torch.ones_like(squared)[None])[0] / count
+            values[k] = (weight * squared).sum()
+        rows = torch.arange(len(asked))
+        y_rows, x_rows = (index, rows) if of == "reference" else (rows, index)
         difference = y[y_rows] - x[x_rows]  # (n, D)
-        gradient[k].index_add_(0, y_rows, 2.0 * difference / len(chosen))
-        values[k] = difference.square().sum(-1).mean()
+        gradient[k].index_add_(0, y_rows, 2.0 * weight[:, None] * difference)
     return gradient, values

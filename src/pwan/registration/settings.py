@@ -136,7 +136,7 @@ class PwanSettings:
             defaults |= {"coherence": 0.03, "affine_penalty": 1.0}
         elif equal:
             defaults |= {"coherence": 0.03, "affine_penalty": 0.1}
-        else:  # the reference holds outliers, and each set is normalised by itself, so A has more to do
+        else:  # the reference holds outliers, and as a rule each set is normalised by itself: A has more to do
             defaults |= {"coherence": 0.003, "affine_penalty": 0.01}
         if kind == "distance" and not whole:
             defaults["stages"] = 4  # h reaches its value only halfway through the first

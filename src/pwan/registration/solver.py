@@ -4,6 +4,7 @@ once.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ from pwan.transport.potential import Architecture, PotentialNetwork
 
 DTYPE = torch.float32
 WINDOW = 10  # iterates whose mean the stopping rule compares
+ESCAPE = 100.0  # a source point this many times farther out than any point was given means that the run diverged
 
 
 class Solver:
@@ -37,18 +39,19 @@ class Solver:
     def __init__(self, problem: RegistrationProblem, settings: PwanSettings, kind: Kind, seeds: Sequence[int]) -> None:
         self.settings, self.kind, self.count = settings, kind, len(problem)
         _, r, d = problem.source.shape
-        self.reference = problem.reference.to(DTYPE)
-        source = problem.source.to(DTYPE)
+        self.reference, source = quantise(problem.reference), quantise(problem.source)
         self.mass = None if problem.mass is None else problem.mass.to(DTYPE)
         self.distance = None if problem.distance is None else problem.distance.to(DTYPE)
         self.coherence: Coherence | None = None
         if settings.transform == "nonrigid":
-            self.coherence = Coherence(problem.source, draw_landmarks(r, settings.rank, seeds), settings.beta)
+            self.coherence = Coherence(source.double(), draw_landmarks(r, settings.rank, seeds), settings.beta)
             self.coherence.to(DTYPE)
         modes = settings.parametrisation == "modes" and self.coherence is not None
         self.transform = Transform(
             settings.transform, source, self.coherence.basis if modes and self.coherence else None
         )
+        span = common_span(problem)
+        self.span = None if span is None else span.to(DTYPE)
         self.identity = self.transform.parameters.detach().clone()
         self.network = PotentialNetwork(architecture(settings), d, seeds)
         self.learned_threshold = torch.nn.Parameter(
@@ -72,8 +75,9 @@ class Solver:
         self.reference_features = self.network.features(self.reference)
         self.steps_done = 0
         self.mean, self.mean_count = torch.zeros_like(self.transform.parameters), 0
-        self.last_finite = self.transform.parameters.detach().clone()
-        self.diverged = torch.zeros(self.count, dtype=torch.bool)
+        self.points = self.transform.points()  # (B, r, D) where the source is now
+        self.limit = ESCAPE * max(float(self.reference.abs().max()), float(source.abs().max()))
+        self.diverged_at = torch.zeros(self.count, dtype=torch.int64)  # 0: all is well
         assert settings.steps is not None and settings.stages is not None
         self.first_steps = settings.steps
         self.steps = self.first_steps + (settings.stages * settings.stage_steps if self.first_steps else 0)
@@ -86,8 +90,8 @@ class Solver:
 
     @property
     def finished(self) -> bool:
-        """Whether all steps are taken or every problem has stopped."""
-        return self.steps_done >= self.steps or bool((self.stopped_at > 0).all())
+        """Whether all steps are taken or every problem has stopped or diverged."""
+        return self.steps_done >= self.steps or bool(((self.stopped_at > 0) | (self.diverged_at > 0)).all())
 
     def _stage(self) -> tuple[int, int, int]:
         """Number of the current stage, the step within it, and its length."""
@@ -103,11 +107,14 @@ class Solver:
         if self.kind == "distance":
             assert self.distance is not None
             start = self.distance.clamp(min=self.settings.distance_start)
-            progress = min(1.0, 2.0 * self.steps_done / self.first_steps)
-            return torch.where(self.distance.isinf(), self.distance, start * (self.distance / start) ** progress)
+            return start * (self.distance / start) ** self._annealed()
         if len(self.trained) > 1:
             return self.learned_threshold.abs()
         return None
+
+    def _annealed(self) -> float:
+        """How far the distance threshold is on its way, from 0 to 1 halfway through the first stage."""
+        return min(1.0, 2.0 * self.steps_done / self.first_steps) if self.first_steps else 1.0
 
     # --- one step ---------------------------------------------------------------------------------------------------
 
@@ -120,12 +127,13 @@ class Solver:
         stage, within, length = self._stage()
         if stage > 0 and within == 0:
             self.transform.parameters.copy_(self.mean)  # each further stage starts from the mean of the one before
+            self.points = self.transform.points()
         if within == 0:
             self.mean.zero_()
             self.mean_count = 0
             for group in self.transform_optimiser.param_groups:
                 group["lr"] = self.settings.rate * 0.5**stage  # type: ignore[operator]
-        features = torch.cat((self.reference_features, self.network.features(self.transform.points())), 1)
+        features = torch.cat((self.reference_features, self.network.features(self.points)), 1)
         updates = self.settings.updates + (self.settings.warmup if self.steps_done == 0 else 0)
         norm = torch.zeros(self.count)
         for k in range(updates):
@@ -140,7 +148,7 @@ class Solver:
             self.mean += (self.transform.parameters - self.mean) / self.mean_count
         if self.settings.tolerance:
             self._check_stop()
-        return {"loss": found.value, "threshold": found.threshold, "gradient_norm": norm}
+        return {"loss": found.value / self.points.shape[1], "threshold": found.threshold, "gradient_norm": norm}
 
     def _takes_penalty(self, update: int) -> bool:
         every = self.settings.penalty_every
@@ -186,6 +194,8 @@ class Solver:
         found = self._objective(outputs)
         # dL/dT(y_j), Eqs. grad_mass and grad_dis, for point masses 1/r
         pull = found.source_slope[..., None] * gradient[:, q:] / r  # (B, r, D)
+        if self.span is not None:
+            pull = torch.bmm(pull, self.span)
         total = self.transform.pull_back(pull)
         self._add_energy_gradient(total)
         if self.settings.clip:
@@ -207,18 +217,25 @@ class Solver:
             out[:, d + 1 :] += s.coherence * self.coherence.gradient(self.transform.coefficients, s.sigma)
 
     def _guard(self) -> None:
-        """Put a problem whose numbers left the finite back to its last good state and mark it."""
-        parameters = self.transform.parameters
-        good = parameters.isfinite().all(-1).all(-1) & self.network.parameters.isfinite().all(-1)  # (B,)
-        if not bool(good.all()):
-            self.diverged |= ~good
-            self.network.parameters[~good] = 0.0
-        parameters.copy_(torch.where((good & ~self.diverged)[:, None, None], parameters, self.last_finite))
-        self.last_finite.copy_(parameters)
+        """Put a problem whose numbers left the finite, or whose points are far away from both sets, back to its start
+        and keep it there."""
+        self.points = self.transform.points()
+        network_good = self.network.parameters.isfinite().all(-1)  # (B,)
+        good = network_good & (self.points.abs().amax((1, 2)) < self.limit)  # false for NaN
+        fresh = ~good & (self.diverged_at == 0)
+        self.diverged_at[fresh] = self.steps_done
+        bad = self.diverged_at > 0
+        if bool(bad.any()):
+            self.network.parameters[~network_good] = 0.0
+            self.transform.parameters[bad] = self.identity[bad]
+            self.points[bad] = self.transform.source[bad]
 
     def _check_stop(self) -> None:
         self.window += self.transform.parameters / WINDOW
         if self.steps_done % WINDOW:
+            return
+        if self.kind == "distance" and self._annealed() < 1.0:  # the answer is still meant to move
+            self.window.zero_()
             return
         points = self.transform.points(self.window)  # (B, r, D)
         change = (points - self.window_points).square().sum(-1).mean(-1).sqrt()  # (B,)
@@ -232,17 +249,15 @@ class Solver:
 
     def answer(self) -> Tensor:
         """The parameters (B, P, D) that stand as the answer now: the mean of the iterates, or the last one."""
-        if self.settings.average == 0 or self.mean_count == 0:
-            answer = self.transform.parameters.detach().clone()
-        else:
-            answer = torch.where(self.diverged[:, None, None], self.last_finite, self.mean)
-        return torch.where((self.stopped_at > 0)[:, None, None], self.stopped_answer, answer)
+        answer = self.transform.parameters if self.settings.average == 0 or self.mean_count == 0 else self.mean
+        answer = torch.where((self.stopped_at > 0)[:, None, None], self.stopped_answer, answer)
+        return torch.where((self.diverged_at > 0)[:, None, None], self.identity, answer).detach().clone()
 
     @torch.no_grad()
-    def transported_mass(self, parameters: Tensor) -> Tensor:
-        """(B,) how much source mass the potential as it is now transports, for a transform with these parameters."""
+    def evaluate(self, parameters: Tensor) -> Objective:
+        """The discrepancy by the potential as it is now, for a transform with these parameters (B, P, D)."""
         features = torch.cat((self.reference_features, self.network.features(self.transform.points(parameters))), 1)
-        return self._objective(self.network.output(features)).source_share.sum(1)
+        return self._objective(self.network.output(features))
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that a step changes."""
@@ -250,12 +265,11 @@ class Solver:
             "network": self.network.parameters.detach().clone(),
             "learned_threshold": self.learned_threshold.detach().clone(),
             "transform": self.transform.parameters.detach().clone(),
-            "network_optimiser": self.network_optimiser.state_dict(),
-            "transform_optimiser": self.transform_optimiser.state_dict(),
+            "network_optimiser": copy.deepcopy(self.network_optimiser.state_dict()),
+            "transform_optimiser": copy.deepcopy(self.transform_optimiser.state_dict()),
             "mean": self.mean.clone(),
             "mean_count": self.mean_count,
-            "last_finite": self.last_finite.clone(),
-            "diverged": self.diverged.clone(),
+            "diverged_at": self.diverged_at.clone(),
             "steps_done": self.steps_done,
             "window": self.window.clone(),
             "window_points": self.window_points.clone(),
@@ -269,11 +283,36 @@ class Solver:
             self.network.parameters.copy_(state["network"])
             self.learned_threshold.copy_(state["learned_threshold"])
             self.transform.parameters.copy_(state["transform"])
-        self.network_optimiser.load_state_dict(state["network_optimiser"])
-        self.transform_optimiser.load_state_dict(state["transform_optimiser"])
-        for name in ("mean", "last_finite", "diverged", "window", "window_points", "stopped_at", "stopped_answer"):
+            self.points = self.transform.points()
+        # load_state_dict keeps the tensors it is given
+        self.network_optimiser.load_state_dict(copy.deepcopy(state["network_optimiser"]))
+        self.transform_optimiser.load_state_dict(copy.deepcopy(state["transform_optimiser"]))
+        for name in ("mean", "diverged_at", "window", "window_points", "stopped_at", "stopped_answer"):
             getattr(self, name).copy_(state[name])
         self.mean_count, self.steps_done = state["mean_count"], state["steps_done"]
+
+
+def quantise(points: Tensor) -> Tensor:
+    """Centred coordinates in float32, rounded to multiples of about 2^-16 of the RMS radius.
+
+    The game amplifies the last bit of its input, and a far origin or another unit changes just that; this far below
+    any spacing the rounding hides it.
+    """
+    radius = points.square().sum(-1).mean(1).sqrt()  # (B,)
+    grid = 2.0 ** (radius.log2().round() - 16)[:, None, None]
+    return (points / grid).round().mul(grid).to(DTYPE)
+
+
+def common_span(problem: RegistrationProblem) -> Tensor | None:
+    """Projectors (B, D, D) onto the directions in which both sets together extend, or None where that is all of space.
+
+    Two sets in one plane (or on one line) stay in it: the network knows nothing of the plane and would lift them out.
+    """
+    points = torch.cat((problem.source, problem.reference), 1)
+    centred = points - points.mean(1, keepdim=True)
+    variances, axes = torch.linalg.eigh(torch.bmm(centred.mT, centred))  # (B, D), (B, D, D)
+    kept = variances > 1e-12 * variances[:, -1:]
+    return None if bool(kept.all()) else torch.bmm(axes * kept[:, None], axes.mT)
 
 
 def architecture(settings: PwanSettings) -> Architecture:

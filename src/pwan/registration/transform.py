@@ -16,7 +16,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from pwan.nystrom import Nystrom, nystrom
+from pwan.nystrom import nystrom
 
 TransformKind = Literal["nonrigid", "affine", "rigid"]
 
@@ -26,25 +26,17 @@ class Coherence:
 
     Attributes:
         basis: (B, r, k) Psi, orthogonal columns with squared lengths ``spectrum`` (B, k).
-        rotation: (B, k, k) E, so that Psi at any points is ``factor.basis(points) @ rotation``.
     """
 
     def __init__(self, source: Tensor, landmarks: Tensor, beta: float) -> None:
         """source (B, r, D) float64, landmarks (B, k) indices; beta in the units of the source."""
-        self.factor: Nystrom = nystrom(source, landmarks, beta)
-        phi = self.factor.basis(source)  # (B, r, k)
+        phi = nystrom(source, landmarks, beta).basis(source)  # (B, r, k)
         spectrum, vectors = torch.linalg.eigh(phi.mT @ phi)
         self.spectrum = spectrum.flip(-1).clamp(min=0.0)  # (B, k), largest first
-        self.rotation = vectors.flip(-1)
-        self.basis = phi @ self.rotation  # (B, r, k)
-
-    def truncate(self, rank: int) -> None:
-        """Keep the ``rank`` smoothest modes."""
-        self.spectrum, self.rotation = self.spectrum[:, :rank], self.rotation[..., :rank]
-        self.basis = self.basis[..., :rank].contiguous()
+        self.basis = phi @ vectors.flip(-1)  # (B, r, k)
 
     def to(self, dtype: torch.dtype) -> None:
-        """Convert what is used in every step; the factor stays in float64."""
+        """Convert in place."""
         self.basis, self.spectrum = self.basis.to(dtype), self.spectrum.to(dtype)
 
     def gradient(self, displacement: Tensor, sigma: float) -> Tensor:

@@ -83,7 +83,7 @@ def objective(
         assert mass is not None
         share = largest_share(f_source, mass, b)
         value = value - (share * f_source).sum(1)
-        threshold = torch.where(share > 0, f_source, 0.0).amin(1).neg()  # the m-th smallest |f(y)|
+        threshold = torch.where(share > 0, f_source, 0.0).amin(1).neg().clamp(min=0.0)  # the m-th smallest |f(y)|
     else:
         assert threshold is not None
         inside = f_source > -threshold[:, None]
@@ -91,8 +91,7 @@ def objective(
         source_mass = b.sum(1)
         value = value - (b * f_source.maximum(-threshold[:, None])).sum(1)
         if kind == "distance":
-            # an infinite h matches everything; its constant - h m_b is left out
-            value = value - torch.where(threshold.isinf(), 0.0, threshold * source_mass)
+            value = value - threshold * source_mass
         else:
             assert mass is not None
             value = value + threshold * (mass - source_mass)

@@ -1,0 +1,61 @@
+"""The solver's state between steps."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import torch
+
+from pwan import shapes
+from pwan.registration.pipeline import Registration
+from pwan.registration.settings import PwanSettings
+from pwan.synthesis import SynthesisSettings, make_problem
+
+FAST = PwanSettings(steps=8, stages=1, stage_steps=4, warmup=3, width=16, features=16, tolerance=1e-9)
+
+
+def registration(settings: PwanSettings = FAST) -> Registration:
+    problem = make_problem(shapes.load("torus"), SynthesisSettings(points=60, keep=0.8), seed=0, trials=[0, 1])
+    return Registration(problem, settings, [1, 2])
+
+
+def test_state_in_memory_is_a_snapshot() -> None:
+    first = registration()
+    for _ in range(3):
+        first.step()
+    state = first.state_dict()
+    while not first.solver.finished:
+        first.step()
+    second = registration()
+    second.load_state_dict(state)
+    while not second.solver.finished:
+        second.step()
+    assert torch.equal(first.finish().transformed, second.finish().transformed)
+    assert first.solver.steps_done == second.solver.steps_done == 12
+
+
+def test_distance_threshold_falls_to_its_value_halfway() -> None:
+    problem = make_problem(
+        shapes.load("torus"), SynthesisSettings(points=60, keep=0.8, distance=0.05), seed=0, trials=[0]
+    )
+    settings = PwanSettings(type="distance", steps=10, stages=1, stage_steps=2, warmup=3, width=8, features=8)
+    solving = Registration(problem, settings, [0])
+    told = [float(solving.step()["threshold"]) for _ in range(12)]
+    end = float(solving.solver.distance[0]) if solving.solver.distance is not None else 0.0
+    assert told[0] > 2 * end
+    assert all(a >= b - 1e-7 for a, b in pairwise(told))
+    torch.testing.assert_close(torch.tensor(told[5:]), torch.full((7,), end))
+
+
+def test_means_start_each_stage_and_are_the_answer() -> None:
+    solving = registration(PwanSettings(steps=4, stages=1, stage_steps=2, warmup=1, width=8, features=8, average=0.5))
+    solver, iterates = solving.solver, []
+    for _ in range(4):
+        solving.step()
+        iterates.append(solver.transform.parameters.detach().clone())
+    torch.testing.assert_close(solver.answer(), (iterates[2] + iterates[3]) / 2)
+    mean = solver.answer()
+    solving.step()
+    moved = (solver.transform.parameters - mean).abs().max()
+    assert float(moved) < 0.02  # one step from the mean, not from the last iterate
+    assert float(solver.transform_optimiser.param_groups[0]["lr"]) == 0.5 * float(solving.settings.rate or 0)

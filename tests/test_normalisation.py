@@ -1,0 +1,63 @@
+"""The frame of the methods: what it does to points, thresholds and units, and which one a problem gets."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from pwan import shapes
+from pwan.normalisation import normalise
+from pwan.problem import RegistrationProblem
+from pwan.synthesis import SynthesisSettings, make_problem
+
+
+@pytest.fixture(scope="module")
+def noisy() -> RegistrationProblem:
+    settings = SynthesisSettings(points=200, outlier_ratio=1.0)
+    return make_problem(shapes.load("bunny"), settings, seed=0, trials=[0, 1])
+
+
+def radius(points: torch.Tensor) -> torch.Tensor:
+    return (points - points.mean(1, keepdim=True)).square().sum(-1).mean(1).sqrt()
+
+
+@pytest.mark.parametrize("mode", ["separate", "joint", "none"])
+def test_the_frame_leads_back(noisy: RegistrationProblem, mode: str) -> None:
+    normalised, frame = normalise(noisy, mode)  # type: ignore[arg-type]
+    b, r, d = noisy.source.shape
+    generator = torch.Generator().manual_seed(0)
+    a, t, v = (torch.randn(s, generator=generator, dtype=torch.float64) for s in ((b, d, d), (b, 1, d), (b, r, d)))
+    moved = normalised.source @ a + t + v
+    expected = moved * frame.reference_scale + frame.reference_centre
+    affine, translation, displacement = frame.transform_to_input(a, t, v)
+    torch.testing.assert_close(noisy.source @ affine + translation + displacement, expected)
+    torch.testing.assert_close(frame.apply(noisy.source, a, t, v), expected)
+
+
+def test_separate_has_unit_radius_and_joint_keeps_the_relation(noisy: RegistrationProblem) -> None:
+    separate, _ = normalise(noisy, "separate")
+    for points in (separate.source, separate.reference):
+        torch.testing.assert_close(radius(points), torch.ones(2, dtype=torch.float64))
+        torch.testing.assert_close(points.mean(1), torch.zeros(2, 3, dtype=torch.float64), atol=1e-12, rtol=0)
+    joint, frame = normalise(replace(noisy, mass=None, distance=torch.tensor([0.1, 0.2]).double()), "joint")
+    gap = (noisy.source[:, :1] - noisy.reference[:, :1]) / frame.reference_scale
+    torch.testing.assert_close(joint.source[:, :1] - joint.reference[:, :1], gap)
+    assert joint.distance is not None
+    torch.testing.assert_close(joint.distance * frame.reference_scale.flatten(), torch.tensor([0.1, 0.2]).double())
+
+
+def test_auto_is_separate_for_the_whole_source_and_joint_for_a_part(noisy: RegistrationProblem) -> None:
+    def is_joint(problem: RegistrationProblem) -> list[bool]:
+        frame = normalise(problem, "auto")[1]
+        return (frame.source_scale == frame.reference_scale).flatten().tolist()
+
+    assert is_joint(noisy) == [False, False]
+    assert is_joint(replace(noisy, mass=torch.tensor([150.0, 150.0]).double())) == [True, True]
+    # outliers far beyond the shape: scaling each set by itself would blow the source up, here in the second problem
+    far = noisy.reference.clone()
+    far[1, 200:] = 6.0 * (torch.rand(200, 3, generator=torch.Generator().manual_seed(0)).double() - 0.5)
+    aligned = RegistrationProblem(noisy.source, far)
+    aligned.reference[1, :200] = noisy.source[1].flip(0)
+    assert is_joint(aligned) == [False, True]
