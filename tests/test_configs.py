@@ -43,6 +43,12 @@ def test_experiment_runs(name, tmp_path):
     assert main([f"experiment={name}", f"output={tmp_path}", "logger=none", *small(name)], conf=CONF) == 0
     rows = read_rows(tmp_path)
     assert [row["method"] for row in rows] == method_list(name)
+    nodes = yaml.safe_load((tmp_path / "config.yaml").read_text())["method"]
+    assert list(nodes) == method_list(name)
+    for node in nodes.values():
+        assert {"steps", "rate", "coherence", "affine_penalty", "soft"} <= {
+            key for key in node if node[key] is not None
+        }
     assert {row["status"] for row in rows} == {"ok"}
     for file in ("config.yaml", "summary.csv", *(f"trials_{method}.png" for method in method_list(name))):
         assert (tmp_path / file).stat().st_size > 0
@@ -53,7 +59,8 @@ def test_precision_experiment_runs_on_the_packaged_fish(tmp_path):
     assert main(arguments, conf=CONF) == 0
     assert pd.read_csv(tmp_path / "summary.csv")["exact"].notna().all()
     assert (tmp_path / "precision.png").stat().st_size > 0
-    assert (tmp_path / "config.yaml").exists()
+    written = yaml.safe_load((tmp_path / "config.yaml").read_text())
+    assert (written["task"], written["precision"]["updates"], written["method"]) == ("precision", 3, {})
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)

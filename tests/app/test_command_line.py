@@ -24,6 +24,9 @@ CONF = ROOT / "conf"
         ("method.pwan.stepz=3", "stepz", "steps"),
         ("shape.nam=bunny", "nam", "name"),
         ("logger.mod=online", "mod", "mode"),
+        ("trainer.nam=loop", "nam", "name"),
+        ("+trainer.nam=loop", "nam", "name"),
+        ("+shape.nam=bunny", "nam", "name"),
         ("experiment=noise_buny", "noise_buny", "noise_bunny"),
         ("method=[pwam]", "pwam", "pwan"),
         ("method.pwam.steps=3", "pwam", "pwan"),
@@ -114,8 +117,10 @@ def test_a_sweep_has_a_folder_for_each_cell_and_one_summary(tmp_path, capsys):
     assert "outlier_ratio=0.4" in cells[1]
     assert (tmp_path / "summary.csv").read_text().count("\n") == 3
     capsys.readouterr()
+    arguments += ["logger.mode=online", "trainer=loop", "trainer.name=lightning", "workers=0", "retry_failed=true"]
     assert main(arguments, conf=CONF) == 0
     assert capsys.readouterr().out.count("0 trials run, 1 were there already") == 2
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == cells
 
 
 def test_the_paper_grid_is_named_in_the_experiment():
@@ -128,9 +133,13 @@ def test_the_paper_grid_is_named_in_the_experiment():
 @pytest.mark.parametrize(
     ("overrides", "folder"),
     [
-        ("problem.keep=0.7", "keep=0.7"),
-        ("++method.pwan.steps=3,problem.keep=0.7", "steps=3_keep=0.7"),
-        ("", "cell"),
+        (["problem.keep=0.7"], "keep=0.7"),
+        (["problem.keep=0.7", "++method.pwan.steps=3"], "steps=3_keep=0.7"),
+        (["trainer_x=1", "shape=bunny"], "shape=bunny_trainer_x=1"),
+        (["experiment=noise_bunny", "method=[pwan,wgan]", "trials=2", "workers=1", "output=x", "name=y"], "cell"),
+        (["retry_failed=true", "task=benchmark", "trainer=lightning", "logger=none"], "cell"),
+        (["seed=1", "logger.mode=online", "++logger.project=x", "trainer.name=lightning"], "seed=1"),
+        ([], "cell"),
     ],
 )
 def test_folders_of_cells_are_named_by_what_varies(overrides, folder):
@@ -138,7 +147,7 @@ def test_folders_of_cells_are_named_by_what_varies(overrides, folder):
 
 
 def test_folders_with_odd_characters_stay_apart():
-    names = [_folder("shape.name=a/b"), _folder("shape.name=a:b"), _folder("problem.x=" + 300 * "1")]
+    names = [_folder([override]) for override in ("shape.name=a/b", "shape.name=a:b", "problem.x=" + 300 * "1")]
     assert len(set(names)) == 3
     assert all("/" not in name and ":" not in name and len(name) < 120 for name in names)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
+import time
 
 import torch
 
@@ -26,6 +28,12 @@ def picky(task, report):
 def dying(task, report):
     if task == 1:
         os.kill(os.getpid(), signal.SIGKILL)
+    return task
+
+
+def leaving(task, report):
+    if task == 0:  # dies once its result is sent
+        threading.Thread(target=lambda: (time.sleep(0.3), os._exit(3))).start()
     return task
 
 

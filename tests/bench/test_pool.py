@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import time
 
 import pytest
 
+from pwan.bench import pool
 from pwan.bench.pool import Failure, run_tasks
 from tests.bench import pool_tasks
 
@@ -45,6 +47,39 @@ def test_a_killed_worker_costs_only_its_task():
     done, _ = collect(pool_tasks.dying, range(5), 2)
     assert isinstance(done.pop(1), Failure)
     assert done == {0: 0, 2: 2, 3: 3, 4: 4}
+
+
+def test_a_worker_that_dies_between_two_tasks_costs_nothing():
+    done = {}
+
+    def wait_for_its_death(number, outcome):
+        done[number] = outcome
+        end = time.monotonic() + 20
+        while number == 0 and len(multiprocessing.active_children()) == 2 and time.monotonic() < end:
+            time.sleep(0.01)
+
+    run_tasks(
+        pool_tasks.leaving, range(4), workers=2, on_done=wait_for_its_death, on_progress=lambda number, report: None
+    )
+    assert done == {n: n for n in range(4)}
+    assert multiprocessing.active_children() == []
+
+
+def test_a_task_fails_when_its_fresh_worker_is_dead_before_it_takes_it(monkeypatch):
+    start, started = pool._start, []
+
+    def first_one_dies(function):
+        process, pipe = start(function)
+        if not started:
+            process.kill()
+            process.join()
+        started.append(process)
+        return process, pipe
+
+    monkeypatch.setattr(pool, "_start", first_one_dies)
+    done, _ = collect(pool_tasks.square, range(4), 2)
+    assert done.pop(0).reason == "the worker process ended with exit code -9"
+    assert done == {n: n * n for n in (1, 2, 3)}
 
 
 def test_workers_have_one_thread_and_the_parent_keeps_its_environment(monkeypatch):

@@ -68,7 +68,7 @@ def test_arrays_are_written_whole(tmp_path):
 
 
 def test_the_environment_says_where_and_with_what():
-    columns = environment("cpu")
+    columns = environment()
     assert columns["device"] == "cpu"
     assert "cores" in columns["host"]
     assert "torch" in columns["versions"]

@@ -8,13 +8,14 @@ import pandas as pd
 from pwan.bench.summary import STATISTICS, summarise, table, write_summary
 
 
-def rows(cell, errors, *, method="pwan", settings="a"):
+def rows(cell, errors, *, method="pwan", settings="a", origin="analytic"):
     return [
         {
             "experiment": "test",
             **cell.axes(),
             "method": method,
             "settings": settings,
+            "shape_origin": origin,
             "trial": trial,
             "status": "failed" if mse is None else "ok",
             "mse_initial": 0.5,
@@ -53,6 +54,12 @@ def test_one_line_a_cell_and_method_with_the_axes(cell, tmp_path):
     assert read["mse_median"].tolist() == summary["mse_median"].tolist() == [0.1, 0.3]
     assert [p.name for p in tmp_path.iterdir()] == ["summary.csv"]
     assert "cpd" in table(summary)
+
+
+def test_the_origin_of_the_shape_is_carried_and_joined_where_it_is_mixed(cell):
+    mixed = rows(cell, [0.1, 0.2], origin="paper:folder") + rows(cell, [0.3, 0.4], origin="paper:download")
+    assert summarise(mixed)["shape_origin"].tolist() == ["paper:folder+paper:download"]
+    assert summarise(rows(cell, [0.1, 0.2]))["shape_origin"].tolist() == ["analytic"]
 
 
 def test_no_rows_give_an_empty_summary():

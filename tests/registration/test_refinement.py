@@ -53,7 +53,7 @@ def test_soft_assignment_with_a_mass_leaves_the_rest_alone() -> None:
     transform, _, reference = prepared("affine")
     near = reference[:, reference[0, :, 0] < 0]
     mass = torch.tensor([float(near.shape[1])])
-    settings = SoftSettings.for_case(whole=False, equal=False)
+    settings = SoftSettings.for_case(whole=False)
     found = soft_assignment(transform, transform.parameters.detach(), near, mass, settings, [0])
     assert bool(found.isfinite().all())
     assert error(transform, found, reference) < 5e-3
@@ -122,7 +122,7 @@ def test_nearest_that_leaves_the_finite_keeps_its_start(of: str) -> None:
 def test_soft_assignment_counts_a_fraction_of_a_point_in_part() -> None:
     transform, _, reference = prepared("affine")
     start = transform.parameters.detach().clone()
-    settings = replace(SoftSettings.for_case(whole=False, equal=True), steps=1)
+    settings = replace(SoftSettings.for_case(whole=False), steps=1)
     found = [
         soft_assignment(transform, start, reference, torch.tensor([m]), settings, [0])[0] for m in (40.0, 40.5, 41.0)
     ]

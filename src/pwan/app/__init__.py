@@ -74,8 +74,6 @@ def _run_job(config: DictConfig) -> int:
     folder = Path(hydra.runtime.output_dir).resolve()
     try:
         checked = check(config)
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "config.yaml").write_text(OmegaConf.to_yaml(checked.resolved))
         code = _benchmark(checked, folder) if checked.task == "benchmark" else _precision(checked, folder)
         if hydra.mode == RunMode.MULTIRUN and checked.task == "benchmark":
             sweep = Path(hydra.sweep.dir).resolve()
@@ -127,6 +125,8 @@ def _precision(checked: Checked, folder: Path) -> int:
     from pwan.app import precision
 
     shape = shapes.load(checked.cell.shape, checked.cell.shape_source)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.yaml").write_text(OmegaConf.to_yaml(checked.resolved))
     frame = precision.run(shape, folder, seed=checked.cell.seed, settings=checked.precision)
     print(frame.drop(columns="note").to_string(index=False, float_format=lambda x: f"{x:.4f}", na_rep="-"))
     print("\n".join(filter(None, frame["note"])))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from omegaconf import OmegaConf
 
 from pwan import shapes
 from pwan.bench.cell import Cell, MethodEntry
@@ -15,6 +16,7 @@ from pwan.bench.rows import RowFile, newest, read_rows
 from pwan.bench.summary import write_summary
 from pwan.bench.tracking import TrackingSettings, track
 from pwan.bench.trials import TrainerSettings
+from pwan.synthesis import make_problem
 
 
 def run(
@@ -31,18 +33,27 @@ def run(
 ) -> list[Outcome]:
     """Run what is missing of the trials 0 to ``trials - 1``; rows are appended as they come.
 
-    Writes ``rows.jsonl``, ``summary.csv``, ``trials_<method>.png``, ``points/`` and ``wandb/`` in ``folder``.
+    Writes ``config.yaml``, ``rows.jsonl``, ``summary.csv``, ``trials_<method>.png``, ``points/`` and ``wandb/`` in
+    ``folder``.
+
+    Args:
+        config: the configuration for ``config.yaml`` and W&B; gets the methods' settings as they are used in this cell.
 
     Raises:
+        ValueError: settings of a method that do not fit the cell's problems; nothing was run.
         KeyboardInterrupt: the user stopped the run; the rows so far are on the disk and summarised.
         BlockingIOError: another process writes in this folder.
     """
     shape = shapes.load(cell.shape, cell.shape_source)
+    first = make_problem(shape, cell.synthesis, seed=cell.seed, trials=[0])
+    used = {entry.name: entry.resolved(first) for entry in entries}
+    nodes = {entry.name: {"method": entry.method, **used[entry.name]} for entry in entries}
     outcomes = []
     with RowFile(folder) as rows:
+        (folder / "config.yaml").write_text(OmegaConf.to_yaml({**config, "method": nodes}))
         try:
             for entry in entries:
-                job = Job(cell, entry, shape, folder, rows, trainer)
+                job = Job(cell, entry, shape, folder, rows, trainer, used[entry.name])
                 outcome = job.run(trials, workers, retry_failed)
                 summary = write_summary(folder, read_rows(folder))
                 done = [row for row in newest(rows.rows) if row["settings"] == job.settings]
@@ -50,14 +61,14 @@ def run(
                 if not done:
                     continue
                 picture = folder / f"trials_{entry.name}.png"
-                if outcome.ran or not picture.exists():
+                if outcome.ran or not picture.exists() or _has_others(rows, entry.name, job.settings):
                     job.draw(done, picture)
                 if outcome.ran and tracking.wandb:
                     line = summary[summary["settings"] == job.settings].iloc[0]
                     track(
                         folder,
                         tracking,
-                        config={**config, "method": {entry.name: entry.settings()}},
+                        config={**config, "method": {entry.name: nodes[entry.name]}},
                         experiment=cell.experiment,
                         method=entry.name,
                         rows=pd.DataFrame(done),
@@ -69,3 +80,8 @@ def run(
             write_summary(folder, read_rows(folder))
             raise
     return outcomes
+
+
+def _has_others(rows: RowFile, method: str, settings: str) -> bool:
+    """Whether the method has rows of other settings, so that the picture there may be theirs."""
+    return any(row["method"] == method and row["settings"] != settings for row in rows.rows)

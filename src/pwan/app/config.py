@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -26,6 +26,10 @@ from pwan.transport.neural import NeuralSettings
 TASKS = ("benchmark", "precision")
 # keys of a method's node that are not settings of the method
 NOT_SETTINGS = ("method", "contract_mse", "contract_options")
+# overrides that make no other cell of a sweep; of trainer and logger with all that is in them
+_NO_CELL = re.compile(
+    r"[+~]*((experiment|method|trials|workers|output|name|retry_failed|task)(=|$)|(trainer|logger)([.=@]|$))"
+)
 
 
 @dataclass
@@ -69,6 +73,14 @@ class Config:
 
 
 KEYS = [f.name for f in fields(Config)]
+# the sections whose keys are known before any method is; Hydra lets +key=... pass, so they are checked here
+SECTIONS: dict[str, type] = {
+    "shape": ShapeConfig,
+    "problem": SynthesisSettings,
+    "logger": TrackingSettings,
+    "trainer": TrainerSettings,
+    "precision": NeuralSettings,
+}
 
 
 @dataclass(frozen=True)
@@ -84,7 +96,7 @@ class Checked:
     tracking: TrackingSettings
     trainer: TrainerSettings
     precision: dict[str, Any]
-    resolved: dict[str, Any]  # with every default spelled out
+    resolved: dict[str, Any]  # with every default spelled out; a benchmark adds its methods' settings
 
 
 def register_schema() -> None:
@@ -100,10 +112,11 @@ def check(config: DictConfig) -> Checked:
         ValueError: names the key, what was expected, and the nearest right one.
     """
     plain: Any = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
-    for where, node, known in (("", plain, KEYS), ("shape.", plain["shape"], ["name", "source"])):
-        for key in node:
-            if key not in known:  # Hydra lets +key=... pass
-                raise ValueError(f"unknown key '{where}{key}'{nearest(key, known)}; there are {', '.join(known)}")
+    for key in plain:
+        if key not in KEYS:
+            raise ValueError(f"unknown key '{key}'{nearest(key, KEYS)}; there are {', '.join(KEYS)}")
+    plain["precision"] = {"seed": plain["seed"], **plain["precision"]}
+    sections = {name: build_settings(kind, plain[name], owner=name) for name, kind in SECTIONS.items()}
     if plain["task"] not in TASKS:
         raise ValueError(f"task {plain['task']!r} does not exist{nearest(plain['task'], TASKS)}; it is one of {TASKS}")
     if plain["trials"] < 1:
@@ -111,32 +124,24 @@ def check(config: DictConfig) -> Checked:
     workers = plain["workers"]
     if workers != "auto" and not (isinstance(workers, int) and not isinstance(workers, bool) and workers >= 0):
         raise ValueError(f"workers must be auto or a whole number from 0, got {workers!r}")
-    shape = plain["shape"]
-    names = shapes.names(shape["source"])
-    if shape["name"] not in names:
+    shape = sections["shape"]
+    names = shapes.names(shape.source)
+    if shape.name not in names:
         raise ValueError(
-            f"shape {shape['name']!r} of source {shape['source']} does not exist{nearest(shape['name'], names)}; "
+            f"shape {shape.name!r} of source {shape.source} does not exist{nearest(shape.name, names)}; "
             f"there are {', '.join(names)}"
         )
-    synthesis = build_settings(SynthesisSettings, plain["problem"], owner="problem")
-    tracking = build_settings(TrackingSettings, plain["logger"], owner="logger")
-    trainer = build_settings(TrainerSettings, plain["trainer"], owner="trainer")
-    entries = method_entries(plain["method"])
-    build_settings(NeuralSettings, plain["precision"], owner="precision")
-    plain["problem"], plain["logger"], plain["trainer"] = asdict(synthesis), asdict(tracking), asdict(trainer)
-    plain["method"] = {entry.name: {"method": entry.method, **entry.settings()} for entry in entries}
-    cell = Cell(plain["name"], shape["name"], shape["source"], synthesis, plain["seed"])
     return Checked(
         plain["task"],
-        cell,
-        entries,
+        Cell(plain["name"], shape.name, shape.source, sections["problem"], plain["seed"]),
+        method_entries(plain["method"]),
         plain["trials"],
         workers,
         plain["retry_failed"],
-        tracking,
-        trainer,
+        sections["logger"],
+        sections["trainer"],
         plain["precision"],
-        plain,
+        {**plain, **{name: asdict(section) for name, section in sections.items()}, "method": {}},
     )
 
 
@@ -160,9 +165,12 @@ def method_entries(nodes: Mapping[str, Any]) -> list[MethodEntry]:
     return entries
 
 
-def _folder(overrides: str) -> str:
-    """A folder's name for a sweep's cell: ``problem.keep=0.7,seed=1`` becomes ``keep=0.7_seed=1``."""
-    parts = [re.sub(r"^\+*(?:[\w/@]+\.)*(?=\w+=)", "", part) for part in overrides.split(",") if part]
-    name = "_".join(parts) or "cell"
+def _folder(overrides: Sequence[str]) -> str:
+    """A folder's name for a sweep's cell: ``problem.keep=0.7`` and ``seed=1`` become ``keep=0.7_seed=1``.
+
+    What chooses which methods run, or how, makes no other cell: its rows belong beside those that are there.
+    """
+    varying = [override for override in sorted(overrides) if not _NO_CELL.match(override)]
+    name = "_".join(re.sub(r"^\+*(?:[\w/@]+\.)*(?=\w+=)", "", override) for override in varying) or "cell"
     safe = re.sub(r"[^\w.=-]", "-", name)[:100]
-    return safe if safe == name else f"{safe}-{zlib.crc32(overrides.encode()):08x}"
+    return safe if safe == name else f"{safe}-{zlib.crc32(','.join(varying).encode()):08x}"

@@ -9,17 +9,10 @@ from pathlib import Path
 from hydra.errors import MissingConfigException, OverrideParseException
 from omegaconf.errors import OmegaConfBaseException
 
-from pwan.app.config import KEYS, ShapeConfig
-from pwan.bench.tracking import TrackingSettings
+from pwan.app.config import KEYS, SECTIONS
 from pwan.settings import nearest
-from pwan.synthesis import SynthesisSettings
 
-_SECTIONS = {
-    "": [*KEYS, "experiment"],
-    "shape": [f.name for f in fields(ShapeConfig)],
-    "problem": [f.name for f in fields(SynthesisSettings)],
-    "logger": [f.name for f in fields(TrackingSettings)],
-}
+_KEYS = {"": [*KEYS, "experiment"], **{name: [f.name for f in fields(kind)] for name, kind in SECTIONS.items()}}
 _CLASSES = {"Config": "", "ShapeConfig": "shape"}  # the sections by the names that OmegaConf gives them
 _CHAFF = ("To append", "Set the environment", "object_type=", "full_key:", "reference_type=")
 
@@ -44,6 +37,6 @@ def explain(error: BaseException, conf: Path) -> str:
     else:
         assert key
         word, section = key[1], _CLASSES.get(key[2], key[2])
-    known = _SECTIONS.get(section, [])
+    known = _KEYS.get(section, [])
     choices = f"; there are {', '.join(known)}" if known else ""
     return f"unknown key {word!r}{nearest(word, known)}{choices}\n{text}"

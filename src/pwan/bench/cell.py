@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from pwan import methods
+from pwan.problem import RegistrationProblem
 from pwan.randomness import derive_seed
 from pwan.synthesis import SynthesisSettings
 
@@ -48,19 +50,24 @@ class MethodEntry:
     options: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.settings()
+        methods.settings(self.method, self.options)
 
-    def settings(self) -> dict[str, Any]:
-        """Every setting of the method, defaults included."""
-        return asdict(methods.settings(self.method, self.options))
+    def resolved(self, problem: RegistrationProblem) -> dict[str, Any]:
+        """Every setting as the method uses it for the problem.
+
+        Raises:
+            ValueError: the settings do not fit the problem.
+        """
+        return methods.resolved(self.method, self.options, problem)
 
 
-def settings_hash(cell: Cell, entry: MethodEntry) -> str:
+def settings_hash(cell: Cell, entry: MethodEntry, resolved: Mapping[str, Any]) -> str:
     """Twelve hex digits that change with anything that could change a row of this cell and method.
 
-    The name of the experiment, the number of trials and of workers are left out: they change no row.
+    ``resolved`` are the entry's settings as used for the cell's problems, which are all of one kind. The name of the
+    experiment, the number of trials and of workers are left out: they change no row.
     """
-    text = json.dumps([cell.axes(), entry.name, entry.method, entry.settings()], sort_keys=True, default=str)
+    text = json.dumps([cell.axes(), entry.name, entry.method, resolved], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -49,15 +49,21 @@ class _State:
 
 
 class Job:
-    """One method in one cell, with its rows in an open file."""
+    """One method in one cell, with its rows in an open file; ``resolved`` are the method's settings as used in it."""
 
     def __init__(
-        self, cell: Cell, entry: MethodEntry, shape: Shape, folder: Path, rows: RowFile, trainer: TrainerSettings
+        self,
+        cell: Cell,
+        entry: MethodEntry,
+        shape: Shape,
+        folder: Path,
+        rows: RowFile,
+        trainer: TrainerSettings,
+        resolved: Mapping[str, Any],
     ) -> None:
         self.trainer = trainer
         self.cell, self.entry, self.shape, self.rows = cell, entry, shape, rows
-        self.settings = settings_hash(cell, entry)
-        self.device = str(entry.settings().get("device", "cpu"))
+        self.settings = settings_hash(cell, entry, resolved)
         self.points = folder / "points" / f"{entry.name}-{self.settings}"
 
     def problem(self, trials: list[int]) -> RegistrationProblem:
@@ -73,7 +79,7 @@ class Job:
         skipped = trials - len(missing)
         if not missing:
             return Outcome(self.entry.name, self.settings, 0, skipped, 0)
-        count = choose_workers(workers, len(missing), device=self.device)
+        count = choose_workers(workers, len(missing))
         state = _State()
         with tqdm(
             total=len(missing),
@@ -153,13 +159,14 @@ class Job:
                 {
                     "experiment": self.cell.experiment,
                     **self.cell.axes(),
+                    "shape_origin": self.shape.source,
                     "method": self.entry.name,
                     "method_file": self.entry.method,
                     "settings": self.settings,
                     "trial": trial.trial,
                     "mse_initial": mse_initial,
                     **trial.measured,
-                    **environment(self.device),
+                    **environment(),
                 }
             )
             state.recorded += 1
@@ -168,9 +175,13 @@ class Job:
                 state.reason = trial.measured["stop_reason"]
 
     def draw(self, rows: list[dict[str, Any]], picture: Path) -> None:
-        """The worst, median and best of the trials whose points are there; failed ones count as the worst."""
+        """The worst, median and best of the trials whose points are there; failed ones count as the worst.
+
+        Without any points there is no picture: one of other settings is removed.
+        """
         known = [row for row in rows if (self.points / f"{row['trial']}.npz").exists()]
         if not known:
+            picture.unlink(missing_ok=True)
             return
         known.sort(key=lambda row: (row["status"] != FAILED and row["mse"] is not None, -(row["mse"] or 0)))
         chosen = {"worst": known[0], "median": known[len(known) // 2], "best": known[-1]}
@@ -189,6 +200,7 @@ class Job:
                         arrays["matched"],
                         arrays["reference_matched"],
                         row["mse_initial"],
+                        row["mse_unrefined"] if row["status"] == OK else None,
                         row["mse"] if row["status"] == OK else None,
                     )
                 )

@@ -10,7 +10,7 @@ import os
 import signal
 import traceback
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import connection as mp_connection
 from multiprocessing import get_context
@@ -59,12 +59,8 @@ def run_tasks(
         return
     busy: dict[Any, tuple[SpawnProcess, int]] = {}  # by the pipe to the worker
     try:
-        for number, task in numbered:
-            process, pipe = _start(function)
-            busy[pipe] = (process, number)
-            pipe.send((number, task))
-            if len(busy) == workers:
-                break
+        for _ in range(workers):
+            _feed(None, busy, function, numbered, on_done)
         while busy:
             for ready in mp_connection.wait(list(busy)):
                 _serve(ready, busy, function, numbered, on_done, on_progress)
@@ -88,25 +84,64 @@ def _serve(
     try:
         kind, payload = pipe.recv()
     except (EOFError, OSError):
-        process.join()
-        kind, payload = "dead", Failure(f"the worker process ended with exit code {process.exitcode}")
+        kind, payload = "dead", _bury(process, pipe)
     if kind == "progress":
         on_progress(number, payload)
         return
-    on_done(number, payload)
-    following = next(numbered, None)
-    if kind == "dead" or following is None:
-        del busy[pipe]
-        if kind != "dead":
-            pipe.send(None)
-            process.join()
-        pipe.close()
-    if following is None:
-        return
     if kind == "dead":
-        process, pipe = _start(function)
-    busy[pipe] = (process, following[0])
-    pipe.send(following)
+        del busy[pipe]
+    on_done(number, payload)
+    _feed(None if kind == "dead" else (process, pipe), busy, function, numbered, on_done)
+
+
+def _feed(
+    worker: tuple[SpawnProcess, Any] | None,
+    busy: dict[Any, tuple[SpawnProcess, int]],
+    function: Callable[[Any, Report], Any],
+    numbered: Iterator[tuple[int, Any]],
+    on_done: Callable[[int, Any], None],
+) -> None:
+    """Hand the next task to the worker, or to a fresh one where there is none or it died after its last task.
+
+    A task that a fresh worker does not live to take fails, and the next one is taken up. A worker for which there is
+    no task is ended.
+    """
+    for number, task in numbered:
+        if worker and _hand(worker, number, task, busy) is None:
+            return
+        worker = _start(function)
+        failure = _hand(worker, number, task, busy)
+        if failure is None:
+            return
+        worker = None
+        on_done(number, failure)
+    if worker:
+        process, pipe = worker
+        busy.pop(pipe, None)
+        with suppress(OSError):  # it may be gone already
+            pipe.send(None)
+        process.join()
+        pipe.close()
+
+
+def _hand(
+    worker: tuple[SpawnProcess, Any], number: int, task: Any, busy: dict[Any, tuple[SpawnProcess, int]]
+) -> Failure | None:
+    """Send a task to a worker, or bury the worker if it is dead."""
+    process, pipe = worker
+    busy[pipe] = (process, number)
+    try:
+        pipe.send((number, task))
+    except OSError:
+        del busy[pipe]
+        return _bury(process, pipe)
+    return None
+
+
+def _bury(process: SpawnProcess, pipe: Any) -> Failure:
+    pipe.close()
+    process.join()
+    return Failure(f"the worker process ended with exit code {process.exitcode}")
 
 
 def _start(function: Callable[[Any, Report], Any]) -> tuple[SpawnProcess, Connection]:

@@ -80,10 +80,10 @@ def save_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
     os.replace(half, path)
 
 
-def environment(device: str) -> dict[str, str]:
+def environment() -> dict[str, str]:
     """The columns that say where a row was computed and by which versions."""
     return {
-        "device": device,
+        "device": "cpu",
         "host": f"{len(os.sched_getaffinity(0))} cores {platform.machine()}",
         "versions": f"pwan {pwan.__version__}, torch {torch.__version__}, numpy {np.__version__}, "
         f"python {platform.python_version()}",

@@ -32,9 +32,10 @@ def summarise(rows: Iterable[Row]) -> pd.DataFrame:
     A failed trial counts in ``trials`` and ``failed``, and as an infinite error in the medians and the maximum (a
     median over survivors would flatter the method that fails most). ``mse_std`` is the sample standard deviation over
     the trials that did not fail: with a failure there is no other finite answer; ``failed`` stands beside it.
+    ``shape_origin`` joins by a plus where the trials' copies of the shape came from several places.
     """
     frame = pd.DataFrame(list(rows))
-    columns = ["experiment", *AXES, "method", "settings", *STATISTICS]
+    columns = ["experiment", *AXES, "method", "settings", "shape_origin", *STATISTICS]
     if frame.empty:
         return pd.DataFrame(columns=columns)
     return pd.DataFrame([_line(group) for _, group in frame.groupby("settings", sort=False)], columns=columns)
@@ -65,6 +66,7 @@ def _line(group: pd.DataFrame) -> dict[str, object]:
         **{name: first[name] for name in AXES},
         "method": first["method"],
         "settings": first["settings"],
+        "shape_origin": "+".join(group["shape_origin"].dropna().unique()),
         "trials": len(group),
         "failed": int(failed.sum()),
         "mse_initial_median": group["mse_initial"].median(),

@@ -27,12 +27,9 @@ class TrainerSettings:
 
     Attributes:
         name: "loop", a plain loop, or "lightning", a PyTorch Lightning trainer around the same solver.
-        accelerator, devices: of the Lightning trainer.
     """
 
     name: Literal["loop", "lightning"] = "loop"
-    accelerator: str = "cpu"
-    devices: int = 1
 
 
 @dataclass(frozen=True)
@@ -124,20 +121,17 @@ def _drive(task: Task, problem: RegistrationProblem, observer: Observer) -> Regi
     if task.trainer.name == "lightning" and isinstance(settings, PwanSettings):
         from pwan import lightning  # takes seconds to import, so only when it is asked for
 
-        trainer = {"accelerator": task.trainer.accelerator, "devices": task.trainer.devices}
-        return lightning.register(problem, settings, seeds=list(task.seeds), observer=observer, **trainer)
+        return lightning.register(problem, settings, seeds=list(task.seeds), observer=observer)
     return methods.run(task.method, problem, task.options, seeds=list(task.seeds), observer=observer)
 
 
-def choose_workers(workers: int | str, trials: int, *, device: str = "cpu") -> int:
+def choose_workers(workers: int | str, trials: int) -> int:
     """How trials are run: 0 is one batch in this process, 1 one after the other, n > 1 in n processes.
 
-    ``"auto"`` takes one batch on a GPU and a process for each core on the CPU, where a batch gains nothing: the matrix
-    products of one problem already fill a core, and two threads on a small problem are slower than two processes.
+    ``"auto"`` takes a process for each core. A batch would gain nothing: the matrix products of one problem already
+    fill a core, and two threads on a small problem are slower than two processes.
     """
-    if workers == "auto":
-        return 0 if device != "cpu" else min(len(os.sched_getaffinity(0)), trials)
-    return min(int(workers), trials)
+    return min(len(os.sched_getaffinity(0)) if workers == "auto" else int(workers), trials)
 
 
 def _finite(value: float) -> float | None:

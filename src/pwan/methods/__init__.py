@@ -4,13 +4,16 @@ A method file ``methods/<name>.py`` defines
 
 - ``Settings``: a frozen dataclass with the method's defaults (their only home);
 - ``register(problem, settings, *, seeds, observer=None) -> RegistrationResult``: a function from a batch of problems to
-  a batch of results. ``seeds`` holds one integer for each problem; ``observer`` is called after each step.
+  a batch of results. ``seeds`` holds one integer for each problem; ``observer`` is called after each step;
+- ``resolved(problem, settings) -> dict``, only where settings that are None follow from the problem: every setting as
+  it is used for the problem.
 
 Files whose name begins with an underscore are not methods. A method file must import without its optional package.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import pkgutil
 from collections.abc import Mapping, Sequence
@@ -44,6 +47,22 @@ def settings(name: str, options: Mapping[str, Any] | None = None) -> Any:
         ValueError: an option that does not exist (names the nearest one) or has the wrong type or value.
     """
     return build_settings(find(name).Settings, options or {}, owner=f"method {name}")
+
+
+def resolved(name: str, options: Mapping[str, Any] | None, problem: RegistrationProblem) -> dict[str, Any]:
+    """Every setting as the method would use it for the problem, defaults included; JSON can hold it.
+
+    Raises:
+        ValueError: a wrong option, or settings that do not fit the problem.
+    """
+    chosen = settings(name, options)
+    module = find(name)
+    if not hasattr(module, "resolved"):
+        return dataclasses.asdict(chosen)
+    try:
+        return module.resolved(problem, chosen)
+    except ValueError as error:
+        raise ValueError(f"method {name}: {error}") from None
 
 
 def run(

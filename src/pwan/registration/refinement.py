@@ -32,21 +32,17 @@ class SoftSettings:
     """
 
     steps: int = 40
-    sigma_start: float = 0.3
+    sigma_start: float = 0.1
     sigma_end: float = 0.03
     scalings: int = 4
     slack: float = 0.94
-    smoothness: float = 20.0
+    smoothness: float = 60.0
     affine_ridge: float = 10.0
 
     @classmethod
-    def for_case(cls, *, whole: bool, equal: bool) -> SoftSettings:
-        """Settings by what is to be matched: all of the source or a part, with the reference of equal size or
-        larger.
-        """
-        if not whole:
-            return cls(steps=80, sigma_start=0.1, scalings=10, slack=0.78, smoothness=150.0, affine_ridge=1000.0)
-        return cls(smoothness=50.0) if equal else cls()
+    def for_case(cls, *, whole: bool) -> SoftSettings:
+        """Settings by what is to be matched: all of the source or a part of it."""
+        return cls() if whole else cls(steps=80, scalings=10, slack=0.78, smoothness=150.0, affine_ridge=1000.0)
 
 
 def soft_assignment(

@@ -26,7 +26,16 @@ class Panel:
     matched: np.ndarray
     reference_matched: np.ndarray
     mse_initial: float
-    mse: float | None
+    mse_unrefined: float | None
+    mse: float | None  # refined; both None: the trial failed
+
+    def outcome(self) -> str:
+        """The errors before and after the refinement, which may be one number."""
+        if self.mse is None or self.mse_unrefined is None:
+            return "failed"
+        if self.mse == self.mse_unrefined:
+            return f"MSE {self.mse:.4f}"
+        return f"MSE {self.mse_unrefined:.4f} unrefined, {self.mse:.4f} refined"
 
 
 def draw_trials(panels: Sequence[Panel], title: str, path: Path) -> None:
@@ -40,8 +49,7 @@ def draw_trials(panels: Sequence[Panel], title: str, path: Path) -> None:
         before = figure.add_subplot(len(panels), 2, 2 * row + 1, **kind)
         after = figure.add_subplot(len(panels), 2, 2 * row + 2, **kind)
         before.set_title(f"{panel.title}: initial, MSE {panel.mse_initial:.4f}", fontsize=10)
-        outcome = "failed" if panel.mse is None else f"MSE {panel.mse:.4f}"
-        after.set_title(f"{panel.title}: registered, {outcome}", fontsize=10)
+        after.set_title(f"{panel.title}: registered, {panel.outcome()}", fontsize=10)
         _scatter(before, panel.reference, REFERENCE, "reference")
         _scatter(before, panel.source, SOURCE, "source")
         _scatter(after, panel.reference[~panel.reference_matched], UNMATCHED, "reference, not matched")
