@@ -35,14 +35,14 @@ class SoftSettings:
     sigma_start: float = 0.1
     sigma_end: float = 0.03
     scalings: int = 4
-    slack: float = 0.94
+    slack: float = 0.78
     smoothness: float = 60.0
-    affine_ridge: float = 10.0
+    affine_ridge: float = 100.0
 
     @classmethod
     def for_case(cls, *, whole: bool) -> SoftSettings:
         """Settings by what is to be matched: all of the source or a part of it."""
-        return cls() if whole else cls(steps=80, scalings=10, slack=0.78, smoothness=150.0, affine_ridge=1000.0)
+        return cls() if whole else cls(steps=80, scalings=10, smoothness=150.0, affine_ridge=1000.0)
 
 
 def soft_assignment(
