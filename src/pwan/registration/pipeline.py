@@ -30,7 +30,8 @@ class Registration:
 
     Attributes:
         solver: takes the steps; see :class:`pwan.registration.solver.Solver`.
-        history: one dict of lists for each problem, filled by :meth:`step`.
+        frame: leads back from normalised to input coordinates. input: the problem as stated, with the one limit that
+            counts. problem: the same, normalised.
     """
 
     def __init__(self, problem: RegistrationProblem, settings: PwanSettings, seeds: Sequence[int]) -> None:

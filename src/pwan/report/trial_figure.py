@@ -48,8 +48,8 @@ def draw_trials(panels: Sequence[Panel], title: str, path: Path) -> None:
         kind: dict[str, Any] = {} if flat else {"projection": "3d"}
         before = figure.add_subplot(len(panels), 2, 2 * row + 1, **kind)
         after = figure.add_subplot(len(panels), 2, 2 * row + 2, **kind)
-        before.set_title(f"{panel.title}: initial, MSE {panel.mse_initial:.4f}", fontsize=10)
-        after.set_title(f"{panel.title}: registered, {panel.outcome()}", fontsize=10)
+        before.set_title(f"{panel.title}: initial, MSE {panel.mse_initial:.4f}", fontsize=9)
+        after.set_title(f"{panel.title}: registered, {panel.outcome()}", fontsize=9)
         _scatter(before, panel.reference, REFERENCE, "reference")
         _scatter(before, panel.source, SOURCE, "source")
         _scatter(after, panel.reference[~panel.reference_matched], UNMATCHED, "reference, not matched")
