@@ -50,12 +50,12 @@ class Frame:
         return moved * self.reference_scale + self.reference_centre
 
 
-def matches_whole_source(problem: RegistrationProblem) -> bool:
-    """Whether all of the source is to be matched, judged by the mass and the sizes alone."""
+def matches_whole_source(problem: RegistrationProblem) -> Tensor:
+    """Whether all of the source is to be matched, judged by the mass and the sizes alone; bool (B,)."""
     r, q = problem.source.shape[1], problem.reference.shape[1]
     if problem.mass is not None:
-        return bool(torch.all(problem.mass >= r))
-    return problem.distance is None and r <= q
+        return problem.mass >= r
+    return torch.full((len(problem),), r <= q and problem.distance is None)
 
 
 def normalise(
@@ -67,9 +67,9 @@ def normalise(
         mode: "separate" centres each set and divides it by its RMS radius (released code, noise experiment), which
             rescales the source without a word: right when all of it must be matched, wrong for two parts. "joint" uses
             the reference's centre and radius for both. "none" scales neither and centres both by the reference
-            (single precision needs that). "auto" is joint when a part of
-            the source is to be matched; when all of it is, each problem takes separate, unless joint starts much
-            nearer by the partial transport cost of a sample (outliers far beyond the shape would blow the source up).
+            (single precision needs that). "auto" is joint when a part of the source is to be matched; when all of it
+            is, each problem takes separate, unless joint starts much nearer by the partial transport cost of a sample
+            (outliers far beyond the shape would blow the source up).
         keep_scale: divide both by the reference's radius whatever the mode, for transforms that may not scale.
 
     A distance threshold is divided by the reference's scale; the mass stays. Warns when the extents of the two sets
@@ -95,7 +95,7 @@ def normalise(
     frame = Frame(source_centre, source_scale, reference_centre, reference_scale)
     if mode == "none":
         frame = Frame(reference_centre, one, reference_centre, one)
-    elif mode == "joint" or (mode == "auto" and not matches_whole_source(problem)):
+    elif mode == "joint" or (mode == "auto" and not bool(matches_whole_source(problem).all())):
         frame = joint
     elif mode == "auto":
         nearer = [

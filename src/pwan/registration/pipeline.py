@@ -229,7 +229,7 @@ def _check_seeds(problem: RegistrationProblem, seeds: Sequence[int]) -> None:
 def same_case(problem: RegistrationProblem, settings: PwanSettings) -> list[list[int]]:
     """The numbers of the problems, grouped so that all of a group match the whole source or all match a part."""
     _, limited = resolve_kind(problem, settings)
-    whole = [matches_whole_source(limited.select([k])) for k in range(len(problem))]
+    whole = matches_whole_source(limited).tolist()
     return [group for case in (True, False) if (group := [k for k, is_whole in enumerate(whole) if is_whole is case])]
 
 

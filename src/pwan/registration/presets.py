@@ -27,6 +27,7 @@ def resolve_kind(problem: RegistrationProblem, settings: PwanSettings) -> tuple[
     """
     b, r, _ = problem.source.shape
     smaller = min(r, problem.reference.shape[1])
+    everything = torch.full((b,), float(smaller), dtype=torch.float64)
     kind = settings.type
     if kind == "auto":
         kind = "distance" if problem.distance is not None and problem.mass is None else "mass"
@@ -40,21 +41,18 @@ def resolve_kind(problem: RegistrationProblem, settings: PwanSettings) -> tuple[
                 "the distance type needs a distance (the paper's h), but the problem states only a mass; "
                 "give distance, or take the mass type"
             )
-        return "mass", replace(problem, mass=torch.full((b,), float(smaller), dtype=torch.float64))
+        return "mass", replace(problem, mass=everything)
     if problem.mass is None and problem.distance is not None:
         raise ValueError(
             "the mass type needs a mass (the paper's m, in points), but the problem states only a distance; "
             "give mass, or take the distance type"
         )
-    mass = problem.mass
-    if mass is None:
-        mass = torch.full((b,), float(smaller), dtype=torch.float64)
-    return "mass", replace(problem, mass=mass, distance=None)
+    return "mass", replace(problem, mass=everything if problem.mass is None else problem.mass, distance=None)
 
 
 def resolve(settings: PwanSettings, problem: RegistrationProblem, kind: Kind) -> tuple[PwanSettings, SoftSettings]:
     """The settings with every None filled in, and those of the soft refinement."""
-    whole = kind == "complete" or matches_whole_source(problem)
+    whole = kind == "complete" or bool(matches_whole_source(problem).all())
     equal = problem.source.shape[1] == problem.reference.shape[1]
     return settings.for_case(kind, whole=whole, equal=equal), SoftSettings.for_case(whole=whole)
 

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pwan.normalisation import matches_whole_source
 from pwan.problem import RegistrationProblem
 from pwan.randomness import numpy_generator
 from pwan.registration.settings import PwanSettings
@@ -57,8 +58,9 @@ class Solver:
         self.learned_threshold = torch.nn.Parameter(
             torch.full((self.count,), settings.threshold_start), requires_grad=False
         )
-        self.whole = kind == "mass" and self.mass is not None and bool((self.mass >= r).all())
-        learned = kind == "mass" and settings.threshold == "learned" and not self.whole
+        # where the whole source is matched nothing is clipped, and h would only grow
+        partial = kind == "mass" and not bool(matches_whole_source(problem).all())
+        learned = partial and settings.threshold == "learned"
         self.trained = [self.network.parameters, *([self.learned_threshold] if learned else [])]
         self.network_optimiser = torch.optim.Adam(
             self.trained, lr=settings.network_rate, betas=_pair(settings.network_betas), foreach=False
