@@ -43,6 +43,20 @@ class Frame:
         )  # (B, 1, D)
         return affine, translation, displacement.double() * self.reference_scale
 
+    def bring_back(
+        self, source: Tensor, affine: Tensor, translation: Tensor, displacement: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """A normalised map as a result: source points (B, r, D) in input coordinates moved by it, and its A, t and V in
+        input coordinates. V takes up the rounding, so that moved = source @ A + t + V holds at a far origin too; a map
+        without V keeps none.
+        """
+        moved = self.apply(source, affine, translation, displacement)
+        bent = bool(displacement.any())
+        affine, translation, displacement = self.transform_to_input(affine, translation, displacement)
+        if bent:
+            displacement = moved - (source @ affine + translation)
+        return moved, affine, translation, displacement
+
     def apply(self, source: Tensor, affine: Tensor, translation: Tensor, displacement: Tensor) -> Tensor:
         """Normalised map applied to source points in input coordinates (B, r, D); far origins lose nothing."""
         centred = (source - self.source_centre) / self.source_scale

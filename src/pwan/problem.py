@@ -6,7 +6,7 @@ A single registration is a batch of one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -132,6 +132,16 @@ class Progress:
 
 
 Observer = Callable[[Progress], None]
+
+
+def check_seeds(problem: RegistrationProblem, seeds: Sequence[int]) -> None:
+    """One seed for each problem of the batch.
+
+    Raises:
+        ValueError: another number of them.
+    """
+    if len(seeds) != len(problem):
+        raise ValueError(f"seeds must hold one number for each of the {len(problem)} problems, got {len(seeds)}")
 
 
 def mean_squared_error(points: Tensor, truth: Tensor) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import math
 import typing
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -25,6 +26,26 @@ def build_settings(cls: type, options: Mapping[str, Any], *, owner: str) -> Any:
         return cls(**values)
     except ValueError as error:  # a range check of the dataclass itself
         raise ValueError(f"{owner}: {error}") from None
+
+
+def check_ranges(
+    settings: Any, *, positive: Sequence[str] = (), at_least_zero: Sequence[str] = (), below_one: Sequence[str] = ()
+) -> None:
+    """Check numbers of a settings object by the fields' names; None passes, of a tuple each number is checked.
+
+    Raises:
+        ValueError: a number that is not finite or out of its range: positive, at least zero, or from 0 to below 1.
+    """
+    for names, fits, words in (
+        (positive, lambda v: v > 0, "positive"),
+        (at_least_zero, lambda v: v >= 0, "zero or positive"),
+        (below_one, lambda v: 0 <= v < 1, "from 0 to below 1"),
+    ):
+        for name in names:
+            value = getattr(settings, name)
+            each = value if isinstance(value, tuple) else () if value is None else (value,)
+            if not all(math.isfinite(v) and fits(v) for v in each):
+                raise ValueError(f"{name} must be {words}, got {value}")
 
 
 def nearest(word: str, choices: Sequence[str]) -> str:

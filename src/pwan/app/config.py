@@ -25,7 +25,7 @@ from pwan.transport.neural import NeuralSettings
 
 TASKS = ("benchmark", "precision")
 # keys of a method's node that are not settings of the method
-NOT_SETTINGS = ("method", "contract_mse", "contract_options")
+NOT_SETTINGS = ("method", "contract_mse", "contract_options", "contract_problem")
 # overrides that make no other cell of a sweep; of trainer and logger with all that is in them
 _NO_CELL = re.compile(
     r"[+~]*((experiment|method|trials|workers|output|name|retry_failed|task)(=|$)|(trainer|logger)([.=@]|$))"

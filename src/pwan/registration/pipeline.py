@@ -15,7 +15,7 @@ from scipy.spatial import KDTree
 from torch import Tensor
 
 from pwan.normalisation import matches_whole_source, normalise
-from pwan.problem import FAILED, OK, Observer, Progress, RegistrationProblem, RegistrationResult
+from pwan.problem import FAILED, OK, Observer, Progress, RegistrationProblem, RegistrationResult, check_seeds
 from pwan.registration.presets import resolve, resolve_kind
 from pwan.registration.refinement import NearestSettings, nearest_point, soft_assignment
 from pwan.registration.settings import PwanSettings
@@ -35,12 +35,12 @@ class Registration:
     """
 
     def __init__(self, problem: RegistrationProblem, settings: PwanSettings, seeds: Sequence[int]) -> None:
-        _check_seeds(problem, seeds)
+        check_seeds(problem, seeds)
         if len(same_case(problem, settings)) > 1:
             raise ValueError("one batch matches either all of the source or a part of it; pwan.register takes both")
         self.started = time.perf_counter()
         self.seeds = list(seeds)
-        self.kind, limited = resolve_kind(problem, settings)
+        self.kind, limited = resolve_kind(problem, settings.type)
         self.settings, self.soft = resolve(settings, limited, self.kind)
         self.input = limited
         self.problem, self.frame = normalise(
@@ -76,13 +76,12 @@ class Registration:
         solver, transform, answer = self.solver, self.solver.transform, self.solver.answer()
         found = solver.evaluate(answer)
         refined, words = self._refine(answer, found.source_share.sum(1))
-        affine, translation, displacement = self.frame.transform_to_input(
-            transform.affine(refined), transform.translation(refined), transform.displacement(refined)
+        transformed, affine, translation, displacement = self.frame.bring_back(
+            self.input.source,
+            transform.affine(refined),
+            transform.translation(refined),
+            transform.displacement(refined),
         )
-        transformed = self.transformed(refined)
-        # the displacement is what makes the identity of the result hold to rounding even at a far origin
-        if transform.kind == "nonrigid":
-            displacement = transformed - (self.input.source @ affine + translation)
         matched, reference_matched = matched_points(transformed, self.input, self.kind)
         diverged, stopped = solver.diverged_at.tolist(), solver.stopped_at.tolist()
         steps = [bad or at or solver.steps_done for bad, at in zip(diverged, stopped, strict=True)]
@@ -201,7 +200,7 @@ def register(
     Problems of which all of the source is to be matched and problems of which a part is have different settings, so a
     batch that mixes them is solved as two.
     """
-    _check_seeds(problem, seeds)
+    check_seeds(problem, seeds)
     groups = same_case(problem, settings)
     results: list[RegistrationResult] = []
     where = problem.source.clone()
@@ -221,14 +220,9 @@ def register(
     return results[0] if len(results) == 1 else _merge(groups, results)
 
 
-def _check_seeds(problem: RegistrationProblem, seeds: Sequence[int]) -> None:
-    if len(seeds) != len(problem):
-        raise ValueError(f"seeds must hold one number for each of the {len(problem)} problems, got {len(seeds)}")
-
-
 def same_case(problem: RegistrationProblem, settings: PwanSettings) -> list[list[int]]:
     """The numbers of the problems, grouped so that all of a group match the whole source or all match a part."""
-    _, limited = resolve_kind(problem, settings)
+    _, limited = resolve_kind(problem, settings.type)
     whole = matches_whole_source(limited).tolist()
     return [group for case in (True, False) if (group := [k for k, is_whole in enumerate(whole) if is_whole is case])]
 

@@ -5,7 +5,7 @@ name.
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -16,7 +16,7 @@ from pwan.registration.settings import PwanSettings
 from pwan.transport.objective import Kind
 
 
-def resolve_kind(problem: RegistrationProblem, settings: PwanSettings) -> tuple[Kind, RegistrationProblem]:
+def resolve_kind(problem: RegistrationProblem, wanted: Literal["auto"] | Kind) -> tuple[Kind, RegistrationProblem]:
     """What the discrepancy limits, and the problem with just that limit.
 
     The mass type without a mass matches all of the smaller set, and so does the distance type without a distance (the
@@ -28,7 +28,7 @@ def resolve_kind(problem: RegistrationProblem, settings: PwanSettings) -> tuple[
     b, r, _ = problem.source.shape
     smaller = min(r, problem.reference.shape[1])
     everything = torch.full((b,), float(smaller), dtype=torch.float64)
-    kind = settings.type
+    kind = wanted
     if kind == "auto":
         kind = "distance" if problem.distance is not None and problem.mass is None else "mass"
     if kind == "complete":
@@ -59,6 +59,6 @@ def resolve(settings: PwanSettings, problem: RegistrationProblem, kind: Kind) ->
 
 def resolved(problem: RegistrationProblem, settings: PwanSettings) -> dict[str, Any]:
     """Every setting as it is used for the problem, the soft refinement's included: what makes two runs comparable."""
-    kind, limited = resolve_kind(problem, settings)
+    kind, limited = resolve_kind(problem, settings.type)
     used, soft = resolve(settings, limited, kind)
     return {**asdict(used), "kind": kind, "soft": asdict(soft) if used.refinement == "soft" else None}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
 from pwan.normalisation import Normalisation
 from pwan.registration.transform import TransformKind
+from pwan.settings import check_ranges
 from pwan.transport.objective import Kind
 
 
@@ -97,26 +97,22 @@ class PwanSettings:
     nearest_of: Literal["source", "reference"] = "reference"
 
     def __post_init__(self) -> None:
-        for name in ("width", "features", "layers", "updates", "rank", "steps", "stage_steps"):
-            value = getattr(self, name)
-            if value is not None and value < (0 if name in ("features", "steps") else 1):
-                raise ValueError(f"{name} must be positive, got {value}")
-        for name in ("frequency", "network_rate", "rate", "beta", "sigma", "nearest_rate", "threshold_start"):
-            value = getattr(self, name)
-            if value is not None and not (math.isfinite(value) and value > 0):
-                raise ValueError(f"{name} must be positive, got {value}")
-        for name in ("kappa", "coherence", "affine_penalty", "tolerance", "distance_start", "clip", "activation_slope"):
-            value = getattr(self, name)
-            if value is not None and not (math.isfinite(value) and value >= 0):
-                raise ValueError(f"{name} must be zero or positive, got {value}")
-        for name in ("warmup", "penalty_every", "stages", "nearest_steps"):
-            value = getattr(self, name)
-            if value is not None and value < 0:
-                raise ValueError(f"{name} must be zero or positive, got {value}")
+        check_ranges(
+            self,
+            positive=(
+                *("width", "layers", "updates", "rank", "stage_steps"),
+                *("frequency", "network_rate", "rate", "beta", "sigma", "nearest_rate", "threshold_start"),
+            ),
+            at_least_zero=(
+                *("features", "steps", "warmup", "penalty_every", "stages", "nearest_steps"),
+                *("kappa", "coherence", "affine_penalty", "tolerance", "distance_start", "clip", "activation_slope"),
+            ),
+            below_one=("betas", "network_betas"),
+        )
         for name in ("betas", "network_betas"):
             value = getattr(self, name)
-            if len(value) != 2 or not all(0 <= b < 1 for b in value):
-                raise ValueError(f"{name} must be two numbers from 0 to below 1, got {value}")
+            if len(value) != 2:
+                raise ValueError(f"{name} must be two numbers, got {value}")
         if not 0 <= self.average <= 1:
             raise ValueError(f"average must be from 0 to 1, got {self.average}")
         if self.refinement == "soft" and self.parametrisation == "free" and self.transform == "nonrigid":

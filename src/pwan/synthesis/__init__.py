@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,6 +10,7 @@ import torch
 
 from pwan.problem import RegistrationProblem
 from pwan.randomness import numpy_generator
+from pwan.settings import check_ranges
 from pwan.shapes import Shape
 from pwan.synthesis.corruption import crop, uniform_outliers
 from pwan.synthesis.deformation import random_deformation
@@ -50,17 +50,11 @@ class SynthesisSettings:
     distance: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("points", "rank"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        for name in ("beta", "deformation_lambda", "box", "distance"):
-            value = getattr(self, name)
-            if value is not None and not (math.isfinite(value) and value > 0):
-                raise ValueError(f"{name} must be positive, got {value}")
-        for name in ("outlier_ratio", "noise"):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value >= 0):
-                raise ValueError(f"{name} must be zero or positive, got {value}")
+        check_ranges(
+            self,
+            positive=("points", "rank", "beta", "deformation_lambda", "box", "distance"),
+            at_least_zero=("outlier_ratio", "noise"),
+        )
         if not 0.5 < self.keep <= 1:
             raise ValueError(
                 f"keep must be above 0.5 and at most 1, got {self.keep}; with less the two crops may share nothing "

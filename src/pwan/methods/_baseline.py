@@ -1,0 +1,148 @@
+"""What the methods that solve one problem after the other share: the same normalisation, the same clock, the same way
+back to input coordinates, and failures that become results.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+from pwan.normalisation import Normalisation, normalise
+from pwan.problem import FAILED, OK, Observer, Progress, RegistrationProblem, RegistrationResult, check_seeds
+from pwan.registration.pipeline import matched_points
+from pwan.registration.presets import resolve_kind
+
+ESCAPE = 100.0  # a source point this many times farther out than any point was given means that the run diverged
+
+Report = Callable[[int, int, np.ndarray], None]
+"""``report(step, steps, moved)``: the step just done, of at most how many, and the moved source (r, D), normalised."""
+
+
+class RegistrationFailedError(Exception):
+    """A method could not register this problem; its words become the result's ``stop_reason``."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What a method found for one problem, in normalised coordinates: moved = source @ affine + translation + V.
+
+    Attributes:
+        affine: (D, D). translation: (D,). displacement: (r, D), V.
+        steps: steps taken. stop_reason: in words. history: one number a step for each name.
+    """
+
+    affine: np.ndarray
+    translation: np.ndarray
+    displacement: np.ndarray
+    steps: int
+    stop_reason: str
+    history: dict[str, list[float]] = field(default_factory=dict)
+
+    @classmethod
+    def displaced(
+        cls, displacement: np.ndarray, steps: int, stop_reason: str, history: dict[str, list[float]] | None = None
+    ) -> Fit:
+        """A map that is the identity plus a displacement (r, D)."""
+        d = displacement.shape[1]
+        return cls(np.eye(d), np.zeros(d), displacement, steps, stop_reason, history or {})
+
+
+Solve = Callable[[np.ndarray, np.ndarray, int, Report], Fit]
+"""``solve(source, reference, seed, report)`` for one problem: (r, D) and (q, D) float64, normalised."""
+
+
+def register_each(
+    problem: RegistrationProblem,
+    solve: Solve,
+    *,
+    normalisation: Normalisation,
+    seeds: Sequence[int],
+    observer: Observer | None,
+) -> RegistrationResult:
+    """Register the problems of a batch one after the other.
+
+    A problem fails, with the reason, when ``solve`` raises :class:`RegistrationFailedError`, meets a singular matrix or
+    an overflow, or gives points that are not finite or far away from both sets; its source is then given back where it
+    started, and the others go on. ``seconds`` is the time of each problem from its input coordinates to its result.
+    """
+    check_seeds(problem, seeds)
+    b, r, d = problem.source.shape
+    started = time.perf_counter()
+    normalised, frame = normalise(problem, normalisation)
+    shared = (time.perf_counter() - started) / b  # of each problem's time
+    affine = torch.eye(d, dtype=torch.float64).repeat(b, 1, 1)
+    translation, displacement = torch.zeros(b, 1, d).double(), torch.zeros(b, r, d).double()
+    seconds, steps, status, reasons = [shared] * b, [0] * b, [OK] * b, [""] * b
+    history: list[dict[str, list[float]]] = [{} for _ in range(b)]
+    last = 0
+    for k in range(b):
+        started = time.perf_counter()
+        source, reference = normalised.source[k].numpy(), normalised.reference[k].numpy()
+
+        def report(step: int, of: int, moved: np.ndarray, k: int = k, source: np.ndarray = source) -> None:
+            nonlocal last
+            steps[k] = step
+            if observer is None:
+                return
+
+            def transformed() -> torch.Tensor:
+                now = displacement.clone()
+                now[k] = torch.from_numpy(moved - source)
+                return frame.apply(problem.source, affine, translation, now)
+
+            last = max(last + 1, k * of + step)  # also where a method says nothing before its end
+            observer(Progress(last, b * of, transformed))
+
+        try:
+            with np.errstate(over="raise", divide="raise", invalid="raise"):
+                fit = solve(source.copy(), reference.copy(), seeds[k], report)
+            moved = source @ fit.affine + fit.translation + fit.displacement
+            limit = ESCAPE * max(np.abs(source).max(), np.abs(reference).max())
+            if not np.isfinite(moved).all():
+                raise RegistrationFailedError("the result holds points that are not finite")
+            if np.abs(moved).max() > limit:
+                raise RegistrationFailedError(
+                    f"diverged: a point ended {np.abs(moved).max():.3g} RMS radii of the reference away from it"
+                )
+        except (RegistrationFailedError, np.linalg.LinAlgError, ArithmeticError) as error:
+            status[k], reasons[k] = FAILED, f"{error}; the source is given back where it started"
+        else:
+            affine[k], translation[k] = torch.from_numpy(fit.affine), torch.from_numpy(fit.translation)
+            displacement[k] = torch.from_numpy(fit.displacement)
+            steps[k], reasons[k], history[k] = fit.steps, fit.stop_reason, fit.history
+        seconds[k] += time.perf_counter() - started
+    started = time.perf_counter()
+    transformed, affine, translation, displacement = frame.bring_back(problem.source, affine, translation, displacement)
+    kind, limited = resolve_kind(problem, "auto")
+    matched, reference_matched = matched_points(transformed, limited, kind)
+    shared = (time.perf_counter() - started) / b
+    return RegistrationResult(
+        transformed=transformed,
+        transformed_unrefined=transformed,
+        affine=affine,
+        translation=translation,
+        displacement=displacement,
+        matched=matched,
+        reference_matched=reference_matched,
+        status=status,
+        stop_reason=reasons,
+        steps=steps,
+        seconds=[s + shared for s in seconds],
+        history=history,
+    )
+
+
+@contextmanager
+def library_call(name: str) -> Iterator[None]:
+    """Another project's code: whatever it raises means that this problem failed, and its arithmetic is its own."""
+    try:
+        with np.errstate(all="ignore"):
+            yield
+    except Exception as error:
+        words = str(error).strip().splitlines()
+        raise RegistrationFailedError(f"{name} raised {type(error).__name__}: {words[0] if words else ''}") from error
