@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 import time
@@ -12,6 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from pwan import methods
 from pwan.bench.pool import Report
@@ -89,7 +91,7 @@ def register_trials(task: Task, report: Report) -> list[Trial]:
 
     with _threads(1 if task.one_thread else None):
         result = _drive(task, problem, observer)
-        threads = torch.get_num_threads()
+        threads = max([torch.get_num_threads(), *(pool["num_threads"] for pool in threadpool_info())])
     refined = mean_squared_error(result.transformed.cpu(), truth).tolist()
     unrefined = mean_squared_error(result.transformed_unrefined.cpu(), truth).tolist()
     outcomes = []
@@ -107,6 +109,7 @@ def register_trials(task: Task, report: Report) -> list[Trial]:
             "steps": int(result.steps[i]),
             "threads": threads,
             "batch": len(task.trials),
+            "problem": _digest(problem, i),
         }
         arrays = {
             name: getattr(result, name)[i].cpu().numpy()
@@ -140,10 +143,20 @@ def _finite(value: float) -> float | None:
 
 @contextmanager
 def _threads(count: int | None) -> Iterator[None]:
+    """Limit torch and the BLAS behind numpy and scipy to so many threads; None leaves both as they are."""
     before = torch.get_num_threads()
     if count is not None:
         torch.set_num_threads(count)
     try:
-        yield
+        with threadpool_limits(count):
+            yield
     finally:
         torch.set_num_threads(before)
+
+
+def _digest(problem: RegistrationProblem, k: int) -> str:
+    """Twelve hex digits of the points that problem k gives to a method: equal ones are the very same problem."""
+    digest = hashlib.sha256()
+    for points in (problem.source[k], problem.reference[k]):
+        digest.update(np.ascontiguousarray(points.numpy()).tobytes())
+    return digest.hexdigest()[:12]

@@ -39,7 +39,7 @@ class Settings:
     normalisation: Normalisation = "auto"
     exact_points: int = 2500
     rank: int = 100
-    neighbours: int = 10
+    neighbours: int = 30  # 10 is twice as fast and up to three times less accurate at 2,000 points
 
     def __post_init__(self) -> None:
         check_cpd(self)

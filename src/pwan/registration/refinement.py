@@ -4,6 +4,7 @@ normalised coordinates; neither needs the potential, so what they gain is never 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -52,6 +53,7 @@ def soft_assignment(
     mass: Tensor | None,
     settings: SoftSettings,
     seeds: list[int],
+    observer: Callable[[int, Tensor], None] | None = None,
 ) -> Tensor:
     """Anneal a two-sided soft assignment with slack, with a closed-form fit of A, t and W in each step.
 
@@ -61,6 +63,7 @@ def soft_assignment(
     Args:
         start: (B, P, D) parameters of the transform (modes, affine or rigid).
         reference: (B, q, D) normalised. mass: (B,) or None for all.
+        observer: told after each step of its number, from 1, and of the parameters; not of rigid transforms.
 
     Returns:
         (B, P, D) parameters; a problem whose fit is singular keeps its start.
@@ -106,6 +109,8 @@ def soft_assignment(
         solution, info = torch.linalg.solve_ex(normal, right)
         good = (info == 0) & solution.isfinite().all(-1).all(-1)
         current = torch.where(good[:, None, None], solution, current)
+        if observer is not None:
+            observer(step + 1, current.to(start.dtype))
     if transform.kind == "rigid":
         return _rigid_parameters(current, start)
     return current.to(start.dtype)

@@ -1,0 +1,113 @@
+"""The soft assignment with which PWAN ends, started from the identity instead: no potential, no adversary. What PWAN's
+network is worth is what PWAN does better than this.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pwan.normalisation import Normalisation, matches_whole_source, normalise
+from pwan.problem import FAILED, OK, Observer, Progress, RegistrationProblem, RegistrationResult, check_seeds
+from pwan.registration.pipeline import matched_points
+from pwan.registration.presets import resolve_kind
+from pwan.registration.refinement import SoftSettings, soft_assignment
+from pwan.registration.solver import draw_landmarks
+from pwan.registration.transform import Coherence, Transform
+from pwan.settings import check_ranges
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of the soft assignment. Lengths in units of the reference's RMS radius.
+
+    Attributes:
+        steps, sigma_start, sigma_end, scalings, slack, smoothness, affine_ridge: as in
+            :class:`pwan.registration.refinement.SoftSettings`; None follows from whether all of the source is to be
+            matched.
+        beta: width of the kernel exp(-d^2 / (2 beta^2)) whose modes make the displacement. rank: how many of them.
+    """
+
+    steps: int | None = None
+    sigma_start: float | None = None
+    sigma_end: float | None = None
+    scalings: int | None = None
+    slack: float | None = None
+    smoothness: float | None = None
+    affine_ridge: float | None = None
+    beta: float = 2.0
+    rank: int = 100
+    normalisation: Normalisation = "auto"
+
+    def __post_init__(self) -> None:
+        check_ranges(
+            self,
+            positive=("steps", "sigma_start", "sigma_end", "scalings", "slack", "smoothness", "beta", "rank"),
+            at_least_zero=("affine_ridge",),
+        )
+
+    def for_case(self, *, whole: bool) -> SoftSettings:
+        """What is used when all of the source is to be matched, or a part of it."""
+        defaults = SoftSettings.for_case(whole=whole)
+        if whole:  # nothing was found yet: begin wide, and let A and V go where they must
+            defaults = replace(defaults, steps=80, sigma_start=0.3, slack=0.94, smoothness=20.0, affine_ridge=10.0)
+        chosen = {f.name: getattr(self, f.name) for f in fields(SoftSettings)}
+        return replace(defaults, **{name: value for name, value in chosen.items() if value is not None})
+
+
+def resolved(problem: RegistrationProblem, settings: Settings) -> dict[str, Any]:
+    """Every setting as it is used for the problem."""
+    return {**asdict(settings), **asdict(settings.for_case(whole=bool(matches_whole_source(problem).all())))}
+
+
+def register(
+    problem: RegistrationProblem, settings: Settings, *, seeds: Sequence[int], observer: Observer | None = None
+) -> RegistrationResult:
+    """Register a batch of problems at once; the mass type keeps the m best matched source points in each step."""
+    check_seeds(problem, seeds)
+    started = time.perf_counter()
+    kind, limited = resolve_kind(problem, "auto")
+    soft = settings.for_case(whole=bool(matches_whole_source(limited).all()))
+    normalised, frame = normalise(limited, settings.normalisation)
+    source = normalised.source
+    basis = Coherence(source, draw_landmarks(source.shape[1], settings.rank, seeds), settings.beta).basis
+    transform = Transform("nonrigid", source, basis)
+    identity = transform.parameters.detach()
+
+    def parts(p: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return transform.affine(p), transform.translation(p), transform.displacement(p)
+
+    def told(step: int, p: Tensor) -> None:
+        if observer is not None:
+            observer(Progress(step, soft.steps, lambda: frame.apply(limited.source, *parts(p))))
+
+    found = soft_assignment(transform, identity, normalised.reference, normalised.mass, soft, list(seeds), told)
+    good = found.isfinite().all(-1).all(-1)  # (B,)
+    found = torch.where(good[:, None, None], found, identity)
+    transformed, affine, translation, displacement = frame.bring_back(limited.source, *parts(found))
+    matched, reference_matched = matched_points(transformed, limited, kind)
+    b = len(problem)
+    return RegistrationResult(
+        transformed=transformed,
+        transformed_unrefined=transformed,
+        affine=affine,
+        translation=translation,
+        displacement=displacement,
+        matched=matched,
+        reference_matched=reference_matched,
+        status=[OK if fine else FAILED for fine in good.tolist()],
+        stop_reason=[
+            f"took all {soft.steps} steps"
+            if fine
+            else "the numbers left the finite; the source is given back where it started"
+            for fine in good.tolist()
+        ],
+        steps=[soft.steps] * b,
+        seconds=[(time.perf_counter() - started) / b] * b,
+        history=[{} for _ in range(b)],
+    )
