@@ -66,9 +66,10 @@ def register_each(
 ) -> RegistrationResult:
     """Register the problems of a batch one after the other.
 
-    A problem fails, with the reason, when ``solve`` raises :class:`RegistrationFailedError`, meets a singular matrix or
-    an overflow, or gives points that are not finite or far away from both sets; its source is then given back where it
-    started, and the others go on. ``seconds`` is the time of each problem from its input coordinates to its result.
+    A problem fails, with the reason, when ``solve`` raises :class:`RegistrationFailedError`, meets a singular
+    matrix, an overflow or the end of the memory, or gives points that are not finite or far away from both sets; its
+    source is then given back where it started, and the others go on. ``seconds`` is the time of each problem from its
+    input coordinates to its result.
     """
     check_seeds(problem, seeds)
     b, r, d = problem.source.shape
@@ -109,8 +110,8 @@ def register_each(
                 raise RegistrationFailedError(
                     f"diverged: a point ended {np.abs(moved).max():.3g} RMS radii of the reference away from it"
                 )
-        except (RegistrationFailedError, np.linalg.LinAlgError, ArithmeticError) as error:
-            status[k], reasons[k] = FAILED, f"{error}; the source is given back where it started"
+        except (RegistrationFailedError, np.linalg.LinAlgError, ArithmeticError, MemoryError) as error:
+            status[k], reasons[k] = FAILED, f"{error or type(error).__name__}; the source is given back where it started"
         else:
             affine[k], translation[k] = torch.from_numpy(fit.affine), torch.from_numpy(fit.translation)
             displacement[k] = torch.from_numpy(fit.displacement)
