@@ -57,12 +57,12 @@ def test_experiment_runs(name, tmp_path):
 
 
 def test_precision_experiment_runs_on_the_packaged_fish(tmp_path):
-    arguments = ["experiment=fish_precision", f"output={tmp_path}", "shape.source=packaged", "precision.updates=3"]
+    arguments = ["experiment=fish_precision", f"output={tmp_path}", "shape.source=packaged", "options.updates=3"]
     assert main(arguments, conf=CONF) == 0
     assert pd.read_csv(tmp_path / "summary.csv")["exact"].notna().all()
     assert (tmp_path / "precision.png").stat().st_size > 0
     written = yaml.safe_load((tmp_path / "config.yaml").read_text())
-    assert (written["task"], written["precision"]["updates"], written["method"]) == ("precision", 3, {})
+    assert (written["task"], written["options"]["updates"], written["method"]) == ("precision", 3, {})
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)

@@ -33,7 +33,7 @@ CONF = ROOT / "conf"
         ("shape=buny", "buny", "bunny"),
         ("shape.name=buny", "buny", "bunny"),
         ("task=benhmark", "benhmark", "benchmark"),
-        ("experiment=fish_precision shape.source=packaged precision.upddates=3", "upddates", "updates"),
+        ("experiment=fish_precision shape.source=packaged options.upddates=3", "upddates", "updates"),
     ],
 )
 def test_a_misspelt_key_or_choice_is_named_with_the_nearest_right_one(tmp_path, capsys, argument, named, nearest):
@@ -108,7 +108,8 @@ def test_help_lists_commands_and_experiments(capsys):
 
 
 def test_a_sweep_has_a_folder_for_each_cell_and_one_summary(tmp_path, capsys):
-    arguments = ["-m", "experiment=noise_bunny", "logger=none", "trials=1", "workers=1", f"output={tmp_path}"]
+    arguments = ["-m", "experiment=noise_bunny", "method=[pwan]", "logger=none", "trials=1", f"output={tmp_path}"]
+    arguments += ["workers=1"]
     arguments += ["problem.points=30", "problem.outlier_ratio=0.2,0.4", "method.pwan.steps=1", "method.pwan.warmup=1"]
     assert main(arguments, conf=CONF) == 0
     cells = sorted(path.name for path in tmp_path.iterdir() if path.is_dir())

@@ -14,13 +14,14 @@ from hydra import main as hydra_main
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
 from hydra.types import RunMode
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from pwan.app.config import Checked, check, register_schema
+from pwan.app import tasks
+from pwan.app.config import check, register_schema
 from pwan.app.messages import explain
 from pwan.bench.rows import read_rows
-from pwan.bench.summary import table, write_summary
+from pwan.bench.summary import write_summary
 
 OK, FAILED, WRONG_INPUT, STOPPED = 0, 1, 2, 130
 TRACEBACKS = "HYDRA_FULL_ERROR"  # Hydra's own variable: set by the user, every error comes with its traceback
@@ -74,7 +75,8 @@ def _run_job(config: DictConfig) -> int:
     folder = Path(hydra.runtime.output_dir).resolve()
     try:
         checked = check(config)
-        code = _benchmark(checked, folder) if checked.task == "benchmark" else _precision(checked, folder)
+        code = tasks.find(checked.task).run(checked, checked.options, folder)
+        print(f"results: {folder}")
         if hydra.mode == RunMode.MULTIRUN and checked.task == "benchmark":
             sweep = Path(hydra.sweep.dir).resolve()
             write_summary(sweep, read_rows(sweep))
@@ -97,49 +99,12 @@ def _run_job(config: DictConfig) -> int:
         return FAILED
 
 
-def _benchmark(checked: Checked, folder: Path) -> int:
-    from pwan.app import benchmark
-
-    outcomes = benchmark.run(
-        checked.cell,
-        checked.entries,
-        folder,
-        trials=checked.trials,
-        workers=checked.workers,
-        tracking=checked.tracking,
-        trainer=checked.trainer,
-        config=checked.resolved,
-        retry_failed=checked.retry_failed,
-    )
-    summary = write_summary(folder, read_rows(folder))
-    wanted = summary["settings"].isin([outcome.settings for outcome in outcomes])
-    print(table(summary[wanted]) if wanted.any() else "no rows")
-    for outcome in outcomes:
-        print(outcome.sentence())
-    print(f"results: {folder}")
-    return FAILED if any(outcome.error for outcome in outcomes) else OK
-
-
-def _precision(checked: Checked, folder: Path) -> int:
-    from pwan import shapes
-    from pwan.app import precision
-
-    shape = shapes.load(checked.cell.shape, checked.cell.shape_source)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.yaml").write_text(OmegaConf.to_yaml(checked.resolved))
-    frame = precision.run(shape, folder, seed=checked.cell.seed, settings=checked.precision)
-    print(frame.drop(columns="note").to_string(index=False, float_format=lambda x: f"{x:.4f}", na_rep="-"))
-    print("\n".join(filter(None, frame["note"])))
-    print(f"results: {folder}")
-    return OK
-
-
 def _open_nodes(argument: str) -> str:
     """``method.pwan.steps=3`` sets a key that no YAML lists (defaults stand in dataclasses), so Hydra must add it.
 
     The key is checked against the settings afterwards.
     """
-    return f"++{argument}" if re.match(r"(method\.\w+|precision)\.\w+=", argument) else argument
+    return f"++{argument}" if re.match(r"(method\.\w+|options)\.\w+=", argument) else argument
 
 
 def _is_ours(error: BaseException) -> bool:

@@ -16,14 +16,13 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING, DictConfig, OmegaConf
 
 from pwan import shapes
+from pwan.app import tasks
 from pwan.bench.cell import Cell, MethodEntry
 from pwan.bench.tracking import TrackingSettings
 from pwan.bench.trials import TrainerSettings
 from pwan.settings import build_settings, nearest
 from pwan.synthesis import SynthesisSettings
-from pwan.transport.neural import NeuralSettings
 
-TASKS = ("benchmark", "precision")
 # keys of a method's node that are not settings of the method
 NOT_SETTINGS = ("method", "contract_mse", "contract_options", "contract_problem")
 # overrides that make no other cell of a sweep; of trainer and logger with all that is in them
@@ -45,7 +44,7 @@ class Config:
     """The top level of the configuration, with its defaults.
 
     Attributes:
-        task: "benchmark" (register trials) or "precision" (the paper's table of partial Wasserstein values).
+        task: a file of ``pwan.app.tasks``, for example "benchmark" (register trials).
         name: of the experiment; names the output folder.
         seed: of all random numbers, with the trial and the purpose.
         trials: problems of a cell, numbered from 0.
@@ -54,7 +53,7 @@ class Config:
         output: folder of the results, relative to where the command is called.
         shape, problem, method, trainer, logger: see the folders of conf/ with these names; ``problem`` holds the
             settings of ``pwan.synthesis``, each node of ``method`` those of its method.
-        precision: settings of the neural solver (``NeuralSettings``) in the task "precision".
+        options: settings of the task (``Settings`` in its file).
     """
 
     task: str = "benchmark"
@@ -67,7 +66,7 @@ class Config:
     shape: ShapeConfig = field(default_factory=ShapeConfig)
     problem: dict[str, Any] = field(default_factory=lambda: asdict(SynthesisSettings()))
     method: dict[str, Any] = field(default_factory=dict)
-    precision: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
     trainer: dict[str, Any] = field(default_factory=lambda: asdict(TrainerSettings()))
     logger: dict[str, Any] = field(default_factory=lambda: asdict(TrackingSettings()))
 
@@ -79,7 +78,6 @@ SECTIONS: dict[str, type] = {
     "problem": SynthesisSettings,
     "logger": TrackingSettings,
     "trainer": TrainerSettings,
-    "precision": NeuralSettings,
 }
 
 
@@ -95,7 +93,7 @@ class Checked:
     retry_failed: bool
     tracking: TrackingSettings
     trainer: TrainerSettings
-    precision: dict[str, Any]
+    options: Any  # the task's settings
     resolved: dict[str, Any]  # with every default spelled out; a benchmark adds its methods' settings
 
 
@@ -115,10 +113,8 @@ def check(config: DictConfig) -> Checked:
     for key in plain:
         if key not in KEYS:
             raise ValueError(f"unknown key '{key}'{nearest(key, KEYS)}; there are {', '.join(KEYS)}")
-    plain["precision"] = {"seed": plain["seed"], **plain["precision"]}
     sections = {name: build_settings(kind, plain[name], owner=name) for name, kind in SECTIONS.items()}
-    if plain["task"] not in TASKS:
-        raise ValueError(f"task {plain['task']!r} does not exist{nearest(plain['task'], TASKS)}; it is one of {TASKS}")
+    options = build_settings(tasks.find(plain["task"]).Settings, plain["options"], owner=f"task {plain['task']}")
     if plain["trials"] < 1:
         raise ValueError(f"trials must be at least 1, got {plain['trials']}")
     workers = plain["workers"]
@@ -140,8 +136,13 @@ def check(config: DictConfig) -> Checked:
         plain["retry_failed"],
         sections["logger"],
         sections["trainer"],
-        plain["precision"],
-        {**plain, **{name: asdict(section) for name, section in sections.items()}, "method": {}},
+        options,
+        {
+            **plain,
+            **{name: asdict(section) for name, section in sections.items()},
+            "options": asdict(options),
+            "method": {},
+        },
     )
 
 

@@ -145,9 +145,7 @@ class Job:
             measured = {
                 "status": FAILED,
                 "stop_reason": outcome.reason,
-                **dict.fromkeys(
-                    ("mse_unrefined", "mse", "matched_fraction", "seconds", "steps", "threads", "problem")
-                ),
+                **dict.fromkeys(("mse_unrefined", "mse", "matched_fraction", "seconds", "steps", "threads", "problem")),
                 "batch": 1,
             }
             outcome = [Trial(batch[0], measured, {})]

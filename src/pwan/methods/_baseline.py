@@ -111,7 +111,10 @@ def register_each(
                     f"diverged: a point ended {np.abs(moved).max():.3g} RMS radii of the reference away from it"
                 )
         except (RegistrationFailedError, np.linalg.LinAlgError, ArithmeticError, MemoryError) as error:
-            status[k], reasons[k] = FAILED, f"{error or type(error).__name__}; the source is given back where it started"
+            status[k], reasons[k] = (
+                FAILED,
+                f"{error or type(error).__name__}; the source is given back where it started",
+            )
         else:
             affine[k], translation[k] = torch.from_numpy(fit.affine), torch.from_numpy(fit.translation)
             displacement[k] = torch.from_numpy(fit.displacement)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,15 @@ import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
+from pwan import shapes
+from pwan.app.config import Checked
+from pwan.app.tasks import write_config
 from pwan.report.precision_figure import PrecisionPanel, draw_precision
-from pwan.settings import build_settings
 from pwan.shapes import Shape
 from pwan.transport import TransportProblem, TransportResult, check_problem, exact, neural
+from pwan.transport.neural import NeuralSettings
 
+Settings = NeuralSettings
 NAN = float("nan")
 # The paper's table of the precision example: true value (POT) and Kantorovich-Rubinstein form, divided by 78.
 PUBLISHED = {
@@ -39,12 +43,21 @@ class Quantity:
     divisor: float
 
 
-def run(
+def run(checked: Checked, settings: NeuralSettings, folder: Path) -> int:
+    shape = shapes.load(checked.cell.shape, checked.cell.shape_source)
+    _quantities(shape)  # refuses a shape that does not fit before anything is written
+    write_config(folder, checked.resolved)
+    frame = make_table(shape, folder, settings=replace(settings, seed=checked.cell.seed))
+    print(frame.drop(columns="note").to_string(index=False, float_format=lambda x: f"{x:.4f}", na_rep="-"))
+    print("\n".join(filter(None, frame["note"])))
+    return 0
+
+
+def make_table(
     shape: Shape,
     out_dir: Path,
     *,
-    seed: int,
-    settings: Mapping[str, Any],
+    settings: NeuralSettings,
     progress: Callable[[int, int], None] | None = None,
 ) -> pd.DataFrame:
     """Make the precision table and its figure, and write ``summary.csv`` and ``precision.png`` into ``out_dir``.
@@ -52,8 +65,7 @@ def run(
     Args:
         shape: a 2-D shape with a partner: ``points`` is the source, ``partner`` the reference.
         out_dir: an existing folder.
-        seed: of the potential networks.
-        settings: options of the neural solver (``NeuralSettings``).
+        settings: of the neural solver.
         progress: called after each network update with the updates done and of all; a progress bar when not given.
 
     Returns:
@@ -62,14 +74,13 @@ def run(
         Values are divided by the number of source points as in the paper, W1 is not (its weights sum to 1).
 
     Raises:
-        ValueError: the shape is not 2-D or has no partner, or an unknown setting.
+        ValueError: the shape is not 2-D or has no partner.
     """
-    options = build_settings(neural.NeuralSettings, {"seed": seed, **settings}, owner="precision")
     quantities = _quantities(shape)
     problems = [quantity.problem for quantity in quantities]
     solved = [exact.solve(problem, exact.ExactSettings()) for problem in problems]
     start = time.perf_counter()
-    learned = _learn(problems, options, progress)
+    learned = _learn(problems, settings, progress)
     seconds = (time.perf_counter() - start) / len(problems)
     frame = pd.DataFrame(
         [
@@ -134,7 +145,7 @@ def _like_the_papers(shape: Shape) -> tuple[list[float], list[float]]:
 
 
 def _learn(
-    problems: list[TransportProblem], options: neural.NeuralSettings, progress: Callable[[int, int], None] | None
+    problems: list[TransportProblem], options: NeuralSettings, progress: Callable[[int, int], None] | None
 ) -> list[TransportResult]:
     if progress is not None:
         return neural.solve(problems, options, progress)

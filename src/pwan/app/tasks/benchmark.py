@@ -3,23 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from omegaconf import OmegaConf
 
 from pwan import shapes
+from pwan.app.config import Checked
+from pwan.app.tasks import write_config
 from pwan.bench.cell import Cell, MethodEntry
 from pwan.bench.job import Job, Outcome
 from pwan.bench.rows import RowFile, newest, read_rows
-from pwan.bench.summary import write_summary
+from pwan.bench.summary import table, write_summary
 from pwan.bench.tracking import TrackingSettings, track
 from pwan.bench.trials import TrainerSettings
 from pwan.synthesis import make_problem
 
 
-def run(
+@dataclass(frozen=True)
+class Settings:
+    """A benchmark has no settings of its own: all are at the configuration's top level."""
+
+
+def run(checked: Checked, settings: Settings, folder: Path) -> int:
+    outcomes = run_cell(
+        checked.cell,
+        checked.entries,
+        folder,
+        trials=checked.trials,
+        workers=checked.workers,
+        tracking=checked.tracking,
+        trainer=checked.trainer,
+        config=checked.resolved,
+        retry_failed=checked.retry_failed,
+    )
+    summary = write_summary(folder, read_rows(folder))
+    wanted = summary["settings"].isin([outcome.settings for outcome in outcomes])
+    print(table(summary[wanted]) if wanted.any() else "no rows")
+    for outcome in outcomes:
+        print(outcome.sentence())
+    return 1 if any(outcome.error for outcome in outcomes) else 0
+
+
+def run_cell(
     cell: Cell,
     entries: list[MethodEntry],
     folder: Path,
@@ -50,7 +77,7 @@ def run(
     nodes = {entry.name: {"method": entry.method, **used[entry.name]} for entry in entries}
     outcomes = []
     with RowFile(folder) as rows:
-        (folder / "config.yaml").write_text(OmegaConf.to_yaml({**config, "method": nodes}))
+        write_config(folder, {**config, "method": nodes})
         try:
             for entry in entries:
                 job = Job(cell, entry, shape, folder, rows, trainer, used[entry.name])

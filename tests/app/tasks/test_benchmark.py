@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from pwan import methods
-from pwan.app import benchmark
+from pwan.app.tasks import benchmark
 from pwan.bench.cell import Cell, MethodEntry, trial_seed
 from pwan.bench.rows import RowFile, read_rows
 from pwan.bench.tracking import TrackingSettings
@@ -18,7 +18,7 @@ from pwan.bench.trials import choose_workers
 from pwan.report.trial_figure import Figure
 from pwan.synthesis import SynthesisSettings
 
-FAKE = Path(__file__).parents[1] / "bench" / "fake_methods"
+FAKE = Path(__file__).parents[2] / "bench" / "fake_methods"
 CELL = Cell("test", "torus", "packaged", SynthesisSettings(points=30, rank=20, outlier_ratio=0.5), seed=0)
 
 
@@ -29,7 +29,7 @@ def _shifting(monkeypatch):
 
 def run(folder, *entries, cell=CELL, trials=3, workers=1, **more):
     more = {"tracking": TrackingSettings(wandb=False), "config": {}, **more}
-    return benchmark.run(cell, list(entries), folder, trials=trials, workers=workers, **more)
+    return benchmark.run_cell(cell, list(entries), folder, trials=trials, workers=workers, **more)
 
 
 def shifting(name="shifting", **options):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -8,11 +9,12 @@ import pytest
 from matplotlib.image import imread
 
 from pwan import shapes
-from pwan.app import precision
+from pwan.app.tasks import precision
 from pwan.shapes import Shape
 from pwan.transport import partial_wasserstein
+from pwan.transport.neural import NeuralSettings
 
-TINY = {"updates": 4, "features": 4, "widths": (8, 8), "segment_points": 8, "certificate_points": 50}
+TINY = NeuralSettings(updates=4, features=4, widths=(8, 8), segment_points=8, certificate_points=50)
 COLUMNS = [
     "quantity",
     "exact",
@@ -32,7 +34,7 @@ needs_paper = pytest.mark.skipif(
 
 @needs_paper
 def test_exact_values_of_the_papers_fish(tmp_path):
-    frame = precision.run(shapes.load("fish", "paper"), tmp_path, seed=0, settings=TINY)
+    frame = precision.make_table(shapes.load("fish", "paper"), tmp_path, settings=TINY)
     exact = dict(zip(frame["quantity"], frame["exact"].round(4), strict=True))
     assert exact == {
         "L_M,25": 0.1354,
@@ -59,7 +61,7 @@ def arcs(q=20, r=14):
 
 def test_another_shape_gets_masses_of_its_own(tmp_path):
     shape, told = arcs(), []
-    frame = precision.run(shape, tmp_path, seed=0, settings=TINY, progress=lambda *done: told.append(done))
+    frame = precision.make_table(shape, tmp_path, settings=TINY, progress=lambda *done: told.append(done))
     assert list(frame.columns) == COLUMNS
     assert list(frame["quantity"][:3]) == ["L_M,4", "L_M,9", "L_M,14"]
     assert frame["quantity"].iloc[6] == "W1" and "1/20" in frame["note"].iloc[6]
@@ -75,7 +77,7 @@ def test_another_shape_gets_masses_of_its_own(tmp_path):
 
 
 def test_files(tmp_path):
-    frame = precision.run(arcs(), tmp_path, seed=0, settings=TINY)
+    frame = precision.make_table(arcs(), tmp_path, settings=TINY)
     pd.testing.assert_frame_equal(
         pd.read_csv(tmp_path / "summary.csv", keep_default_na=True), frame.replace("", np.nan), check_dtype=False
     )
@@ -86,8 +88,8 @@ def test_files(tmp_path):
 
 
 def test_lower_bound_is_below_exact_and_error_is_that_of_neural(tmp_path):
-    settings = {**TINY, "updates": 300, "features": 16, "widths": (32, 32), "step_size": 1e-2, "kappa": 100.0}
-    frame = precision.run(arcs(), tmp_path, seed=0, settings=settings)
+    settings = replace(TINY, updates=300, features=16, widths=(32, 32), step_size=1e-2, kappa=100.0)
+    frame = precision.make_table(arcs(), tmp_path, settings=settings)
     assert (frame["lower_bound"] <= frame["exact"] + 1e-12).all()
     assert frame["relative_error"].to_numpy() == pytest.approx(
         ((frame["neural"] - frame["exact"]) / frame["exact"]).abs()
@@ -95,12 +97,10 @@ def test_lower_bound_is_below_exact_and_error_is_that_of_neural(tmp_path):
     assert frame["relative_error"].median() < 0.2
 
 
-def test_wrong_shapes_and_settings(tmp_path):
+def test_wrong_shapes(tmp_path):
     shape = arcs()
     with pytest.raises(ValueError, match="2-D without a partner"):
-        precision.run(Shape("alone", "analytic", points=shape.points), tmp_path, seed=0, settings=TINY)
+        precision.make_table(Shape("alone", "analytic", points=shape.points), tmp_path, settings=TINY)
     solid = np.random.default_rng(0).normal(size=(9, 3))
     with pytest.raises(ValueError, match="3-D with a partner"):
-        precision.run(Shape("solid", "analytic", points=solid, partner=solid), tmp_path, seed=0, settings=TINY)
-    with pytest.raises(ValueError, match="precision has no setting 'update'.*did you mean 'updates'"):
-        precision.run(shape, tmp_path, seed=0, settings={"update": 3})
+        precision.make_table(Shape("solid", "analytic", points=solid, partner=solid), tmp_path, settings=TINY)

@@ -1,0 +1,43 @@
+"""The catalogue of tasks, what ``task=`` of the command line chooses: one file in this folder adds one.
+
+A task file ``tasks/<name>.py`` defines
+
+- ``Settings``: a frozen dataclass with the task's own settings and their defaults, set by ``options.<key>=``;
+- ``run(checked, settings, folder) -> int``: does the work, writes everything into ``folder`` (``config.yaml`` with
+  :func:`write_config` once nothing can be wrong with the input any more), prints what a user wants to see and gives the
+  exit code: 0 done, 1 a job failed as a whole. A ValueError is the user's mistake and is told in a line.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from pwan.settings import nearest
+
+
+def names() -> list[str]:
+    """The names of all tasks, sorted."""
+    return sorted(module.name for module in pkgutil.iter_modules(__path__))
+
+
+def find(name: str) -> ModuleType:
+    """The module of a task.
+
+    Raises:
+        ValueError: no such task; names the nearest one.
+    """
+    if name not in names():
+        raise ValueError(f"task {name!r} does not exist{nearest(name, names())}; it is one of {', '.join(names())}")
+    return importlib.import_module(f"{__name__}.{name}")
+
+
+def write_config(folder: Path, resolved: dict[str, Any]) -> None:
+    """Write ``config.yaml``, every setting spelled out, into the folder, which is made if need be."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.yaml").write_text(OmegaConf.to_yaml(resolved))
