@@ -16,8 +16,7 @@ from pwan.normalisation import Normalisation, normalise
 from pwan.problem import FAILED, OK, Observer, Progress, RegistrationProblem, RegistrationResult, check_seeds
 from pwan.registration.pipeline import matched_points
 from pwan.registration.presets import resolve_kind
-
-ESCAPE = 100.0  # a source point this many times farther out than any point was given means that the run diverged
+from pwan.registration.solver import ESCAPE
 
 Report = Callable[[int, int, np.ndarray], None]
 """``report(step, steps, moved)``: the step just done, of at most how many, and the moved source (r, D), normalised."""
