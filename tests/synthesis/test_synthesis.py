@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from pwan import shapes
 from pwan.nystrom import gaussian_kernel
+from pwan.shapes import Shape
 from pwan.synthesis import SynthesisSettings, make_problem
 from pwan.synthesis.corruption import crop, uniform_outliers
 from pwan.synthesis.deformation import random_deformation
@@ -30,6 +31,20 @@ def test_the_partial_problem_of_the_paper() -> None:
     assert problem.source.shape == problem.reference.shape == (1, 700, 3)
     assert problem.mass.tolist() == pytest.approx([400])
     assert problem.distance.tolist() == [0.05]
+
+
+@pytest.mark.parametrize(
+    ("factor", "mass"),
+    [(1.0, 60), (0.5, 30), (1.25, 75), (4 / 3, 80), (3.0, 80)],
+    ids=["paper", "half", "more", "all of the source", "more than there is"],
+)
+def test_the_mass_factor_changes_the_mass_alone_and_stops_at_the_smaller_set(factor: float, mass: float) -> None:
+    knobs = {"points": 100, "keep": 0.8, "outlier_ratio": 0.5}
+    plain = make_problem(BUNNY, SynthesisSettings(**knobs), seed=0, trials=[0, 1])
+    changed = make_problem(BUNNY, SynthesisSettings(**knobs, mass_factor=factor), seed=0, trials=[0, 1])
+    assert changed.mass.tolist() == pytest.approx([mass, mass])
+    for field in ("source", "reference", "truth"):
+        assert torch.equal(getattr(plain, field), getattr(changed, field))
 
 
 @pytest.mark.parametrize(
@@ -154,8 +169,8 @@ def test_more_points_than_the_default_set_come_from_the_surface() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("points", 0, "points must be at least 1"),
-        ("rank", 0, "rank must be at least 1"),
+        ("points", 0, "points must be positive"),
+        ("rank", 0, "rank must be positive"),
         ("keep", 0.5, "keep must be above 0.5"),
         ("keep", 1.01, "keep must be above 0.5"),
         ("keep", float("nan"), "keep must be above 0.5"),
@@ -163,6 +178,8 @@ def test_more_points_than_the_default_set_come_from_the_surface() -> None:
         ("deformation_lambda", -1.0, "deformation_lambda must be positive"),
         ("box", float("inf"), "box must be positive"),
         ("distance", 0.0, "distance must be positive"),
+        ("mass_factor", 0.0, "mass_factor must be positive"),
+        ("mass_factor", float("nan"), "mass_factor must be positive"),
         ("noise", -0.1, "noise must be zero or positive"),
         ("outlier_ratio", float("nan"), "outlier_ratio must be zero or positive"),
     ],
@@ -177,3 +194,35 @@ def test_no_trials_and_too_many_points_are_refused() -> None:
         make_problem(BUNNY, SynthesisSettings(), seed=0, trials=[])
     with pytest.raises(ValueError, match="no surface"):
         make_problem(shapes.load("fish"), SynthesisSettings(), seed=0, trials=[0])
+
+
+def paired(n: int = 40) -> Shape:
+    points = np.random.default_rng(0).normal(size=(n, 3))
+    return Shape("paired", "analytic", points=points, partner=points * 2.0 + 1.0)
+
+
+def test_a_partner_in_place_of_a_random_deformation() -> None:
+    """Each source point is a row of the points, its truth the same row of the partner; the reference is drawn apart."""
+    shape = paired()
+    settings = SynthesisSettings(points=40, deformation="partner", noise=0.0)
+    problem = make_problem(shape, settings, seed=0, trials=[0])
+    assert problem.truth is not None and shape.partner is not None
+    torch.testing.assert_close(problem.truth, problem.source * 2.0 + 1.0)
+    assert not torch.equal(problem.reference, problem.truth), "the order must not give the pairs away"
+    for found, known in ((problem.source, shape.points), (problem.reference, shape.partner)):
+        assert sorted(found[0].tolist()) == sorted(known.tolist())
+
+
+def test_a_cropped_partner_keeps_truth_and_source_together() -> None:
+    settings = SynthesisSettings(points=30, keep=0.8, deformation="partner")
+    problem = make_problem(paired(), settings, seed=0, trials=[0, 1])
+    assert problem.source.shape == (2, 24, 3)
+    torch.testing.assert_close(problem.truth, problem.source * 2.0 + 1.0)
+
+
+def test_a_shape_without_paired_rows_is_refused() -> None:
+    settings = SynthesisSettings(points=10, deformation="partner")
+    with pytest.raises(ValueError, match="partner has the same rows.*faces_1_2"):
+        make_problem(shapes.load("bunny"), settings, seed=0, trials=[0])
+    with pytest.raises(ValueError, match="40 pairs of points, but 41"):
+        make_problem(paired(), SynthesisSettings(points=41, deformation="partner"), seed=0, trials=[0])

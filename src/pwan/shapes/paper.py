@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import itertools
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,9 +44,21 @@ def _bent(name: str) -> PaperSet:
     return PaperSet(f"{name}.npz", {"points": "x", "partner": "y"}, files=files)
 
 
-def _face(frame: int, file: str) -> PaperSet:
+_FRAMES = ("face-x.txt", "face-y.txt", "face-g.y.txt")
+
+
+def _face(frame: int) -> PaperSet:
     keys: dict[str, str | tuple[str, int]] = {"points": ("frames", frame), "faces": "triangles"}
-    return PaperSet("face.npz", keys, files={"points": file, "faces": "face-g-triangles.txt"})
+    return PaperSet("face.npz", keys, files={"points": _FRAMES[frame], "faces": "face-g-triangles.txt"})
+
+
+def _faces(first: int, second: int) -> PaperSet:
+    """Two frames, the second as the partner of the first."""
+    return PaperSet(
+        "face.npz",
+        {"points": ("frames", first), "partner": ("frames", second)},
+        files={"points": _FRAMES[first], "partner": _FRAMES[second]},
+    )
 
 
 SETS = {
@@ -56,7 +69,8 @@ SETS = {
         _PWAN,
         {"points": "fish_X_nohead.txt", "partner": "fish_y.txt"},
     ),
-    **{f"face_{i + 1}": _face(i, file) for i, file in enumerate(("face-x.txt", "face-y.txt", "face-g.y.txt"))},
+    **{f"face_{i + 1}": _face(i) for i in range(3)},
+    **{f"faces_{i + 1}_{j + 1}": _faces(i, j) for i, j in itertools.permutations(range(3), 2)},
     **{
         f"shrec19_{i:02d}": PaperSet(
             f"shrec19_{i:02d}.npz",
