@@ -1,4 +1,4 @@
-"""Every experiment is run in this process with tiny settings, and every method's YAML is checked."""
+"""Every experiment is run with tiny settings, its sweep is composed, and every method's YAML is checked."""
 
 from __future__ import annotations
 
@@ -7,48 +7,78 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import yaml
+from hydra import compose, initialize_config_dir
 
 from pwan import methods
-from pwan.app import main
-from pwan.app.config import NOT_SETTINGS
+from pwan.app import main, tasks
+from pwan.app.config import NOT_SETTINGS, check, register_schema
+from pwan.bench import job
 from pwan.bench.rows import read_rows
 from pwan.bench.tracking import SUMMARY_METRICS
+from pwan.report.trial_figure import draw_trials
 from tests.bench.test_tracking import logged_summary
 
 CONF = Path(__file__).parents[1] / "conf"
 EXPERIMENTS = sorted(path.stem for path in (CONF / "experiment").glob("*.yaml"))
-BENCHMARKS = [name for name in EXPERIMENTS if name != "fish_precision"]
+# settings that make a method or a task quick, by name, as far as it has them; another task may add its own
 SMALL = {"steps": 2, "warmup": 1, "updates": 2, "rank": 20, "stages": 0, "nearest_steps": 5}
+SMALL_OPTIONS = {"updates": 3, "sizes": "[60]", "repeats": 1, "step": 0.1}
+# what no setting makes quick
+SMALL_TASKS = {"scalability": ["method=[cpd_accelerated]"]}  # each method starts a process
 
 
 def experiment(name):
     return yaml.safe_load((CONF / "experiment" / f"{name}.yaml").read_text())
 
 
+def task(name):
+    return experiment(name).get("task", "benchmark")
+
+
+BENCHMARKS = [name for name in EXPERIMENTS if task(name) == "benchmark"]
+OTHERS = [name for name in EXPERIMENTS if task(name) != "benchmark"]
+
+
 def method_list(name):
-    return next(entry["override /method"] for entry in experiment(name)["defaults"] if "override /method" in entry)
+    """The methods that the experiment names; that of conf/config.yaml where it names none."""
+    listed = (
+        entry["override /method"] for entry in experiment(name).get("defaults", []) if "override /method" in entry
+    )
+    return next(listed, ["pwan"])
+
+
+def method_file(method):
+    """The method behind an entry of the list of methods, which may be a variant's name."""
+    node = yaml.safe_load((CONF / "method" / f"{method}.yaml").read_text())[method]
+    return node.get("method", method)
 
 
 def small(name):
-    """Overrides that make every method of the experiment quick, as far as the method has the setting."""
-    overrides = ["trials=1", "workers=1", "problem.points=60"]
+    """Overrides that make the experiment quick."""
+    overrides = ["trials=1", "workers=1", "problem.points=60", "shape.source=packaged"]
+    overrides += SMALL_TASKS.get(task(name), [])
+    options = vars(tasks.find(task(name)).Settings())
+    overrides += [f"options.{key}={value}" for key, value in SMALL_OPTIONS.items() if key in options]
+    if any(override.startswith("method=") for override in overrides):
+        return overrides
     for method in method_list(name):
-        settings = vars(methods.settings(method))
+        settings = vars(methods.settings(method_file(method)))
         overrides += [f"method.{method}.{key}={value}" for key, value in SMALL.items() if key in settings]
     return overrides
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
-def test_experiment_runs(name, tmp_path):
+def test_experiment_runs(name, tmp_path, monkeypatch):
+    # one panel of the picture in place of three equal ones: they take most of the time
+    monkeypatch.setattr(job, "draw_trials", lambda panels, *rest: draw_trials(panels[:1], *rest))
     assert main([f"experiment={name}", f"output={tmp_path}", "logger=none", *small(name)], conf=CONF) == 0
     rows = read_rows(tmp_path)
     assert [row["method"] for row in rows] == method_list(name)
     nodes = yaml.safe_load((tmp_path / "config.yaml").read_text())["method"]
     assert list(nodes) == method_list(name)
     for node in (nodes[name] for name in nodes if name.startswith("pwan")):
-        assert {"steps", "rate", "coherence", "affine_penalty", "soft"} <= {
-            key for key in node if node[key] is not None
-        }
+        told = {"steps", "rate", "coherence", "affine_penalty", *(["soft"] if node["refinement"] == "soft" else [])}
+        assert told <= {key for key in node if node[key] is not None}
     assert {row["status"] for row in rows} == {"ok"}
     assert len({row["problem"] for row in rows}) == 1, "all methods must get the same points"
     assert {row["threads"] for row in rows} == {1}
@@ -56,13 +86,26 @@ def test_experiment_runs(name, tmp_path):
         assert (tmp_path / file).stat().st_size > 0
 
 
-def test_precision_experiment_runs_on_the_packaged_fish(tmp_path):
-    arguments = ["experiment=fish_precision", f"output={tmp_path}", "shape.source=packaged", "options.updates=3"]
-    assert main(arguments, conf=CONF) == 0
-    assert pd.read_csv(tmp_path / "summary.csv")["exact"].notna().all()
-    assert (tmp_path / "precision.png").stat().st_size > 0
+@pytest.mark.parametrize("name", OTHERS)
+def test_experiment_of_another_task_runs(name, tmp_path):
+    assert main([f"experiment={name}", f"output={tmp_path}", "logger=none", *small(name)], conf=CONF) == 0
     written = yaml.safe_load((tmp_path / "config.yaml").read_text())
-    assert (written["task"], written["options"]["updates"], written["method"]) == ("precision", 3, {})
+    assert (written["task"], written["name"]) == (task(name), name)
+    assert set(written["options"]) == set(vars(tasks.find(task(name)).Settings()))
+    made = {path.suffix for path in tmp_path.rglob("*") if path.is_file() and path.stat().st_size > 0}
+    assert {".csv", ".png"} <= made
+
+
+@pytest.mark.parametrize("name", [name for name in EXPERIMENTS if "hydra" in experiment(name)])
+def test_every_cell_of_the_sweep_is_a_valid_configuration(name):
+    register_schema()
+    params = experiment(name)["hydra"]["sweeper"]["params"]
+    assert params
+    with initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
+        for key, values in params.items():
+            cells = [check(compose("config", [f"experiment={name}", f"{key}={value}"])) for value in values.split(",")]
+            seen = {repr((cell.cell, cell.entries)) for cell in cells}
+            assert len(seen) == len(cells) > 1, "each value must make another cell"
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)

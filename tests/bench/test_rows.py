@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pytest
 
-from pwan.bench.rows import NAME, RowFile, environment, read_rows, save_arrays
+from pwan.bench.rows import NAME, RowFile, environment, read_rows, remove_halves, save_arrays
 
 
 def row(trial, settings="a", **more):
@@ -65,6 +65,26 @@ def test_arrays_are_written_whole(tmp_path):
     with np.load(path) as arrays:
         assert arrays["matched"].tolist() == [True, False]
     assert os.listdir(path.parent) == ["3.npz"]
+
+
+def test_halves_of_a_killed_run_are_removed_and_nothing_else(tmp_path):
+    with RowFile(tmp_path) as rows:
+        rows.append(row(0))
+    save_arrays(tmp_path / "points" / "pwan-a" / "3.npz", {"matched": np.array([True])})
+    whole = sorted(path for path in tmp_path.rglob("*"))
+    for half in ("summary.csv.17.tmp", "trials_pwan.17.tmp.png", "points/pwan-a/4.17.tmp"):
+        (tmp_path / half).write_bytes(b"PK")
+    remove_halves(tmp_path)
+    assert sorted(path for path in tmp_path.rglob("*")) == whole
+
+
+def test_a_file_without_a_cut_line_is_opened_untouched(tmp_path):
+    with RowFile(tmp_path) as rows:
+        rows.append(row(0))
+    os.utime(tmp_path / NAME, (1, 1))
+    with RowFile(tmp_path):
+        pass
+    assert (tmp_path / NAME).stat().st_mtime == 1
 
 
 def test_the_environment_says_where_and_with_what():

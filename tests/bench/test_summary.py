@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+import pytest
 
-from pwan.bench.summary import STATISTICS, summarise, table, write_summary
+from pwan.bench.summary import PAIRED_COLUMNS, STATISTICS, compare, summarise, table, write_paired, write_summary
 
 
 def rows(cell, errors, *, method="pwan", settings="a", origin="analytic"):
@@ -45,6 +47,21 @@ def test_a_failed_trial_counts_as_an_infinite_error(cell):
     assert summarise(rows(cell, [0.1, None, None])).iloc[0]["mse_median"] == math.inf
 
 
+@pytest.mark.parametrize("count", [1, 2, 5, 8])
+def test_quartiles_are_linear_between_the_values_beside_them(cell, count):
+    errors = np.random.default_rng(count).random(count).tolist()
+    line = summarise(rows(cell, errors)).iloc[0]
+    expected = np.quantile(errors, [0.25, 0.5, 0.75])
+    assert [line["mse_q25"], line["mse_median"], line["mse_q75"]] == pytest.approx(expected.tolist())
+
+
+def test_quartiles_count_failures_as_infinite_errors(cell):
+    line = summarise(rows(cell, [0.1, None, 0.2, 0.3, None])).iloc[0]
+    assert (line["mse_q25"], line["mse_q75"]) == (0.2, math.inf)
+    line = summarise(rows(cell, [0.1, 0.2, None, None])).iloc[0]
+    assert (line["mse_q25"], line["mse_q75"]) == (pytest.approx(0.175), math.inf)
+
+
 def test_one_line_a_cell_and_method_with_the_axes(cell, tmp_path):
     summary = write_summary(tmp_path, rows(cell, [0.1]) + rows(cell, [0.3], method="cpd", settings="b"))
     read = pd.read_csv(tmp_path / "summary.csv")
@@ -60,6 +77,71 @@ def test_the_origin_of_the_shape_is_carried_and_joined_where_it_is_mixed(cell):
     mixed = rows(cell, [0.1, 0.2], origin="paper:folder") + rows(cell, [0.3, 0.4], origin="paper:download")
     assert summarise(mixed)["shape_origin"].tolist() == ["paper:folder+paper:download"]
     assert summarise(rows(cell, [0.1, 0.2]))["shape_origin"].tolist() == ["analytic"]
+
+
+def paired(cell, ours, theirs):
+    both = rows(cell, ours) + rows(cell, theirs, method="cpd", settings="b")
+    return compare(both).set_index("error")
+
+
+def test_methods_are_compared_on_the_same_trials(cell):
+    lines = paired(cell, [0.1, 0.5, 0.3, 0.2], [0.2, 0.4, 0.3])  # trial 3 has no partner
+    for error, factor in (("mse", 1), ("mse_unrefined", 2)):
+        line = lines.loc[error]
+        assert (line["method"], line["settings"], line["other"], line["other_settings"]) == ("pwan", "a", "cpd", "b")
+        assert (line["trials"], line["won"], line["tied"]) == (3, pytest.approx(1 / 3), pytest.approx(1 / 3))
+        assert line["difference_median"] == 0
+        assert line["difference_low"] == pytest.approx(-0.1 * factor)
+        assert line["difference_high"] == pytest.approx(0.1 * factor)
+
+
+def test_the_interval_is_that_of_the_median_and_seeded(cell):
+    # the median of five draws out of five is the least with a chance of 5.8%, so both ends are the extremes
+    line = paired(cell, [0.5, 0.1, 0.3, 0.2, 0.4], 5 * [0.0]).loc["mse"]
+    assert (line["difference_low"], line["difference_median"], line["difference_high"]) == (0.1, 0.3, 0.5)
+    # of many, the interval shrinks to a few order statistics around the median: 1.96 sqrt(n) / 2 of them at each side
+    many = [(i + 1) / 400 for i in range(400)]
+    line = paired(cell, many, 400 * [0.0]).loc["mse"]
+    assert line["difference_median"] == pytest.approx(401 / 800)
+    assert 0.5 - line["difference_low"] == pytest.approx(0.98 * 20 / 400, abs=0.01)
+    assert line["difference_high"] - 0.5 == pytest.approx(0.98 * 20 / 400, abs=0.01)
+    assert paired(cell, many, 400 * [0.0]).loc["mse"].equals(line)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "won", "tied", "median"),
+    [
+        ([None, 0.1, 0.1], [0.2, 0.2, 0.2], 2 / 3, 0, -0.1),
+        ([None, None, 0.1], [0.2, 0.2, 0.2], 1 / 3, 0, math.inf),
+        ([0.1, 0.1, 0.1], [0.2, None, None], 1, 0, -math.inf),
+        ([None, None], [None, None], 0, 1, 0),
+        ([None, 0.1], [0.1, None], 0.5, 0, 0),  # between the two infinities: no preference
+        ([None, 0.1], [0.1, 0.1], 0, 0.5, math.inf),
+    ],
+)
+def test_a_failed_trial_is_a_loss_and_two_are_a_tie(cell, ours, theirs, won, tied, median):
+    line = paired(cell, ours, theirs).loc["mse"]
+    assert (line["won"], line["tied"]) == (pytest.approx(won), pytest.approx(tied))
+    assert line["difference_median"] == pytest.approx(median)
+    assert line["difference_low"] <= median <= line["difference_high"]
+
+
+def test_pairs_stay_within_a_cell_and_every_settings_of_the_first_method_has_its_lines(cell, tmp_path):
+    second = replace(cell, seed=1)
+    both = rows(cell, [0.1]) + rows(cell, [0.2], settings="old") + rows(cell, [0.3], method="cpd", settings="b")
+    both += rows(second, [0.1], settings="c") + rows(second, [0.2], method="bcpd", settings="d")
+    write_paired(tmp_path, both)
+    lines = pd.read_csv(tmp_path / "paired.csv")
+    assert list(lines) == PAIRED_COLUMNS
+    pairs = lines[lines["error"] == "mse"][["settings", "other_settings", "seed"]]
+    assert pairs.to_numpy().tolist() == [["a", "b", 0], ["old", "b", 0], ["c", "d", 1]]
+
+
+def test_one_method_alone_or_without_common_trials_is_compared_with_nothing(cell):
+    assert compare(rows(cell, [0.1, 0.2])).empty
+    later = [{**row, "trial": 5} for row in rows(cell, [0.1], method="cpd", settings="b")]
+    assert compare(rows(cell, [0.1]) + later).empty
+    assert list(compare([])) == PAIRED_COLUMNS
 
 
 def test_no_rows_give_an_empty_summary():

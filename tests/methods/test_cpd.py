@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,16 @@ def test_what_a_library_raises_is_a_failed_result(module: Any, monkeypatch: pyte
     assert result.status == ["failed"]
     assert "raised RuntimeError: no luck;" in result.stop_reason[0]
     torch.testing.assert_close(result.transformed, problem.source)
+
+
+def test_a_failure_without_words_is_named_by_its_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*arguments: Any, **options: Any) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(cpd, "library_call", lambda name: nullcontext())
+    monkeypatch.setattr("rustcpd.register_deformable", full)
+    result = cpd.register(bunny(60), cpd.Settings(), seeds=[0])
+    assert result.stop_reason == ["MemoryError; the source is given back where it started"]
 
 
 def test_points_that_are_not_finite_are_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:

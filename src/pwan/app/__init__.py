@@ -8,23 +8,27 @@ import re
 import sys
 import traceback
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from hydra import main as hydra_main
+from hydra.conf import HydraConf
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from pwan.app import tasks
-from pwan.app.config import check, register_schema
+from pwan.app import closing, tasks
+from pwan.app.config import Checked, check, register_schema
 from pwan.app.messages import explain
-from pwan.bench.rows import read_rows
-from pwan.bench.summary import write_summary
 
-OK, FAILED, WRONG_INPUT, STOPPED = 0, 1, 2, 130
+OK, FAILED, WRONG_INPUT, STOPPED = closing.OK, closing.FAILED, 2, 130
 TRACEBACKS = "HYDRA_FULL_ERROR"  # Hydra's own variable: set by the user, every error comes with its traceback
+
+_codes: list[int] = []  # of the jobs that ran in this process
+
+register_schema()  # on import: a launcher's process composes a cell before it calls anything of ours
 
 
 def main(arguments: Sequence[str], *, conf: Path) -> int:
@@ -42,61 +46,89 @@ def main(arguments: Sequence[str], *, conf: Path) -> int:
     if nothing:
         print("Nothing to run was named. Try: python run.py experiment=noise_bunny\n", file=sys.stderr)
         arguments = ["--help"]
-    register_schema()
-    codes: list[int] = []
-    before, tracebacks = sys.argv, os.environ.get(TRACEBACKS)
-    sys.argv = [before[0], *map(_open_nodes, arguments)]
+    _codes.clear()
+    before, tracebacks, path = sys.argv, os.environ.get(TRACEBACKS), os.environ.get("PYTHONPATH")
+    sys.argv = [before[0], *map(_open_nodes, arguments), *closing.overrides()]
     os.environ[TRACEBACKS] = "1"  # Hydra then raises, and we say it in our words
     try:
-        hydra_main(version_base="1.3", config_path=str(conf.resolve()), config_name="config")(
-            lambda config: codes.append(_run_job(config))
-        )()
+        hydra_main(version_base="1.3", config_path=str(conf.resolve()), config_name="config")(_run_job)()
+        code = max(_codes, default=OK)
     except KeyboardInterrupt:
-        return STOPPED
+        code = STOPPED
     except SystemExit as end:  # --help, --version and Hydra's own parser of flags
         return WRONG_INPUT if nothing else end.code if isinstance(end.code, int) else OK
     except (HydraException, OmegaConfBaseException, OSError) as error:
         if tracebacks:
             raise
         print(f"error: {explain(error, conf)}", file=sys.stderr)
-        return WRONG_INPUT
+        code = WRONG_INPUT
+    except Exception:
+        if closing.Sweep.folder is None:
+            raise
+        traceback.print_exc()  # a launcher's own complaint, for example that one of its processes was killed
+        print("error: the launcher failed; the same command again does only what is missing", file=sys.stderr)
+        code = FAILED
     finally:
         sys.argv = before
-        if tracebacks is None:
-            del os.environ[TRACEBACKS]
-        else:
-            os.environ[TRACEBACKS] = tracebacks
-    return max(codes, default=OK)
+        _restore(TRACEBACKS, tracebacks)
+        _restore("PYTHONPATH", path)
+    return max(code, closing.close()) if closing.Sweep.folder else code
 
 
 def _run_job(config: DictConfig) -> int:
-    """One run, or one cell of a sweep; a failure is told and does not end the sweep."""
+    """One run, or one cell of a sweep, maybe in a launcher's process; a failure is told and does not end the sweep."""
     hydra = HydraConfig.get()
+    sweep = hydra.mode == RunMode.MULTIRUN
+    if sweep:
+        closing.note(hydra, config.task, None)
+    code, error = _attempt(config, hydra)
+    if sweep:
+        closing.note(hydra, config.task, code, error)
+    _codes.append(code)
+    return code
+
+
+def _attempt(config: DictConfig, hydra: HydraConf) -> tuple[int, str]:
+    """The exit code of a job, and why it ended early."""
     folder = Path(hydra.runtime.output_dir).resolve()
     try:
         checked = check(config)
+        if hydra.mode == RunMode.MULTIRUN:
+            checked = _alone(checked, hydra)
         code = tasks.find(checked.task).run(checked, checked.options, folder)
-        print(f"results: {folder}")
-        if hydra.mode == RunMode.MULTIRUN and checked.task == "benchmark":
-            sweep = Path(hydra.sweep.dir).resolve()
-            write_summary(sweep, read_rows(sweep))
-            print(f"all cells so far: {sweep / 'summary.csv'}")
-        return code
+        if folder.exists():
+            print(f"results: {folder}")
+        return code, ""
     except (ValueError, OSError, OmegaConfBaseException) as error:
         if not _is_ours(error):
             traceback.print_exc()
         print(f"error: {error}", file=sys.stderr)
         with contextlib.suppress(OSError):
             folder.rmdir()  # Hydra makes the folder before anything is checked; goes only if it is empty
-        return WRONG_INPUT
+        return WRONG_INPUT, str(error)
     except KeyboardInterrupt:
         print(f"\nStopped. The rows so far are in {folder}; the same command again does only what is missing.")
         raise
-    except Exception:
+    except Exception as error:
         traceback.print_exc()
         (folder / "error.txt").write_text(traceback.format_exc())
         print(f"error: the job ended unexpectedly; the traceback is also in {folder / 'error.txt'}", file=sys.stderr)
-        return FAILED
+        return FAILED, f"{type(error).__name__}: {error}"
+
+
+def _alone(checked: Checked, hydra: HydraConf) -> Checked:
+    """A launcher that runs several cells at once has filled the cores: the cells then start no processes of their own.
+
+    A number that the user gave stays.
+    """
+    return replace(checked, workers=1) if checked.workers == "auto" and closing.in_parallel(hydra) else checked
+
+
+def _restore(name: str, value: str | None) -> None:
+    if value is None:
+        os.environ.pop(name, None)
+    else:
+        os.environ[name] = value
 
 
 def _open_nodes(argument: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from tqdm import tqdm
 
 from pwan.bench.cell import Cell, MethodEntry, settings_hash, trial_seed
 from pwan.bench.pool import Failure, run_tasks
-from pwan.bench.rows import RowFile, environment, newest, save_arrays
+from pwan.bench.rows import Row, RowFile, environment, newest, save_arrays
 from pwan.bench.trials import Task, TrainerSettings, Trial, choose_workers, register_trials
 from pwan.problem import FAILED, OK, RegistrationProblem, mean_squared_error
 from pwan.report.trial_figure import Panel, draw_trials
@@ -44,7 +45,6 @@ class _State:
     recorded: int = 0
     failed: int = 0
     again: list[int] = field(default_factory=list)
-    reason: str = ""
     missing_package: str = ""
 
 
@@ -64,6 +64,7 @@ class Job:
         self.trainer = trainer
         self.cell, self.entry, self.shape, self.rows = cell, entry, shape, rows
         self.settings = settings_hash(cell, entry, resolved)
+        self.picture = folder / f"trials_{entry.name}.png"
         self.points = folder / "points" / f"{entry.name}-{self.settings}"
 
     def problem(self, trials: list[int]) -> RegistrationProblem:
@@ -71,14 +72,13 @@ class Job:
 
     def run(self, trials: int, workers: int | str, retry_failed: bool) -> Outcome:
         finished = {
-            row["trial"]
-            for row in newest(self.rows.rows)
-            if row["settings"] == self.settings and not (retry_failed and row["status"] == FAILED)
+            trial for trial, row in self._known(trials).items() if not (retry_failed and row["status"] == FAILED)
         }
         missing = [trial for trial in range(trials) if trial not in finished]
         skipped = trials - len(missing)
         if not missing:
-            return Outcome(self.entry.name, self.settings, 0, skipped, 0)
+            return Outcome(self.entry.name, self.settings, 0, skipped, 0, self._all_failed(trials))
+        self.picture.unlink(missing_ok=True)  # a kill before it is drawn anew must not leave that of fewer trials
         count = choose_workers(workers, len(missing))
         state = _State()
         with tqdm(
@@ -97,8 +97,19 @@ class Job:
                 self._execute([[trial] for trial in missing], count, bar, state)
         if state.missing_package:
             return Outcome(self.entry.name, self.settings, state.recorded, skipped, 0, state.missing_package)
-        error = f"all trials failed, the last one because: {state.reason}" if state.failed == len(missing) else ""
-        return Outcome(self.entry.name, self.settings, len(missing), skipped, state.failed, error)
+        return Outcome(self.entry.name, self.settings, len(missing), skipped, state.failed, self._all_failed(trials))
+
+    def _known(self, trials: int) -> dict[int, Row]:
+        """The rows that are there of the trials that were asked for."""
+        rows = newest(self.rows.rows)
+        return {row["trial"]: row for row in rows if row["settings"] == self.settings and row["trial"] < trials}
+
+    def _all_failed(self, trials: int) -> str:
+        """Why the job as a whole failed, also where an earlier run wrote some of its rows; empty where it did not."""
+        rows = list(self._known(trials).values())
+        if any(row["status"] == OK for row in rows):
+            return ""
+        return f"all trials failed, the last one because: {rows[-1]['stop_reason']} (retry_failed=true tries again)"
 
     def _execute(self, batches: list[list[int]], workers: int, bar: Any, state: _State) -> None:
         running: dict[int, float] = {}  # trials' worth of work done, by the number of the task in progress
@@ -172,16 +183,15 @@ class Job:
             state.recorded += 1
             if trial.measured["status"] != OK:
                 state.failed += 1
-                state.reason = trial.measured["stop_reason"]
 
-    def draw(self, rows: list[dict[str, Any]], picture: Path) -> None:
+    def draw(self, rows: list[Row]) -> None:
         """The worst, median and best of the trials whose points are there; failed ones count as the worst.
 
         Without any points there is no picture: one of other settings is removed.
         """
         known = [row for row in rows if (self.points / f"{row['trial']}.npz").exists()]
         if not known:
-            picture.unlink(missing_ok=True)
+            self.picture.unlink(missing_ok=True)
             return
         known.sort(key=lambda row: (row["status"] != FAILED and row["mse"] is not None, -(row["mse"] or 0)))
         chosen = {"worst": known[0], "median": known[len(known) // 2], "best": known[-1]}
@@ -204,4 +214,6 @@ class Job:
                         row["mse"] if row["status"] == OK else None,
                     )
                 )
-        draw_trials(panels, f"{self.cell.experiment}: {self.entry.name}, {len(rows)} trials", picture)
+        half = self.picture.with_suffix(f".{os.getpid()}.tmp.png")
+        draw_trials(panels, f"{self.cell.experiment}: {self.entry.name}, {len(rows)} trials", half)
+        os.replace(half, self.picture)

@@ -40,7 +40,8 @@ class RowFile:
                 f"another run is writing {self.path}; wait for it, or give this one a folder of its own with output=..."
             ) from None
         self.rows, length = _parse(self.path)
-        os.truncate(self.path, length)  # what a killed run left of its last line
+        if length < self.path.stat().st_size:
+            os.truncate(self.path, length)  # what a killed run left of its last line
 
     def __enter__(self) -> RowFile:
         return self
@@ -78,6 +79,12 @@ def save_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
     with open(half, "wb") as file:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
     os.replace(half, path)
+
+
+def remove_halves(folder: Path) -> None:
+    """Remove what a killed run left half-written in a folder of rows; only for the holder of the folder's lock."""
+    for half in [*folder.glob("*.tmp*"), *folder.glob("points/*/*.tmp")]:
+        half.unlink(missing_ok=True)
 
 
 def environment() -> dict[str, str]:

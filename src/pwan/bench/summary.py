@@ -1,4 +1,4 @@
-"""Summaries: one line for each cell and method, with every failed trial counted."""
+"""Summaries: one line for each cell and method, with every failed trial counted; methods compared trial by trial."""
 
 from __future__ import annotations
 
@@ -6,31 +6,42 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from pwan.bench.cell import AXES
 from pwan.bench.rows import Row
 from pwan.problem import FAILED
+from pwan.randomness import numpy_generator
 
 STATISTICS = [
     "trials",
     "failed",
     "mse_initial_median",
     "mse_median",
+    "mse_q25",
+    "mse_q75",
     "mse_std",
     "mse_max",
     "mse_unrefined_median",
     "matched_fraction_median",
     "seconds_median",
 ]
-NAME = "summary.csv"
+NAME, PAIRED = "summary.csv", "paired.csv"
+ERRORS = ("mse", "mse_unrefined")
+PAIRED_COLUMNS = [
+    *("experiment", *AXES, "method", "settings", "other", "other_settings", "error", "trials", "won", "tied"),
+    *("difference_median", "difference_low", "difference_high"),
+]
+RESAMPLES = 2000  # of the bootstrap: the ends of the interval are then the 50th values from both ends
 
 
 def summarise(rows: Iterable[Row]) -> pd.DataFrame:
     """One line for each cell and method.
 
-    A failed trial counts in ``trials`` and ``failed``, and as an infinite error in the medians and the maximum (a
-    median over survivors would flatter the method that fails most). ``mse_std`` is the sample standard deviation over
+    A failed trial counts in ``trials`` and ``failed``, and as an infinite error in the medians, the quartiles
+    (``mse_q25``, ``mse_q75``: linear between the two values beside them) and the maximum (a median over survivors would
+    flatter the method that fails most). ``mse_std`` is the sample standard deviation over
     the trials that did not fail: with a failure there is no other finite answer; ``failed`` stands beside it.
     ``shape_origin`` joins by a plus where the trials' copies of the shape came from several places.
     """
@@ -41,13 +52,35 @@ def summarise(rows: Iterable[Row]) -> pd.DataFrame:
     return pd.DataFrame([_line(group) for _, group in frame.groupby("settings", sort=False)], columns=columns)
 
 
+def compare(rows: Iterable[Row]) -> pd.DataFrame:
+    """The first method of each cell against each other one, trial by trial, on the trials that both have.
+
+    The first method is the one whose rows come first. One line for each pair of ``settings`` and each error (``mse``,
+    ``mse_unrefined``): ``trials``, the shares ``won`` and ``tied`` by the first method, the median over the trials of
+    its error less the other's, and the ends of the 95% interval of this median by the percentile bootstrap over trials
+    (seeded). A failed trial counts as an infinite error, so as a loss; where both failed, as a tie and no difference.
+    """
+    frame = pd.DataFrame(list(rows))
+    if frame.empty:
+        return pd.DataFrame(columns=PAIRED_COLUMNS)
+    lines = []
+    for _, cell in frame.groupby(AXES, sort=False, dropna=False):
+        groups = [group for _, group in cell.groupby("settings", sort=False)]
+        first = groups[0].iloc[0]["method"]
+        ours = [group for group in groups if group.iloc[0]["method"] == first]
+        others = [group for group in groups if group.iloc[0]["method"] != first]
+        lines += [_pair(one, other, error) for one in ours for other in others for error in ERRORS]
+    return pd.DataFrame([line for line in lines if line["trials"]], columns=PAIRED_COLUMNS)
+
+
 def write_summary(folder: Path, rows: Iterable[Row]) -> pd.DataFrame:
     """Write ``summary.csv`` in one move and return it."""
-    summary = summarise(rows)
-    half = folder / f"{NAME}.{os.getpid()}.tmp"
-    summary.to_csv(half, index=False)
-    os.replace(half, folder / NAME)
-    return summary
+    return _write(summarise(rows), folder / NAME)
+
+
+def write_paired(folder: Path, rows: Iterable[Row]) -> pd.DataFrame:
+    """Write ``paired.csv`` in one move and return it."""
+    return _write(compare(rows), folder / PAIRED)
 
 
 def table(summary: pd.DataFrame) -> str:
@@ -59,8 +92,9 @@ def table(summary: pd.DataFrame) -> str:
 
 def _line(group: pd.DataFrame) -> dict[str, object]:
     first = group.iloc[0]
-    failed = group["status"] == FAILED
-    errors = group[["mse", "mse_unrefined"]].astype(float).mask(failed, float("inf"))
+    failed = (group["status"] == FAILED).to_numpy()
+    errors = {name: np.sort(_errors(group, name).to_numpy()) for name in ERRORS}
+    survivors = errors["mse"][: len(group) - failed.sum()]
     return {
         "experiment": first["experiment"],
         **{name: first[name] for name in AXES},
@@ -70,10 +104,75 @@ def _line(group: pd.DataFrame) -> dict[str, object]:
         "trials": len(group),
         "failed": int(failed.sum()),
         "mse_initial_median": group["mse_initial"].median(),
-        "mse_median": errors["mse"].median(),
-        "mse_std": group.loc[~failed, "mse"].astype(float).std(),
-        "mse_max": errors["mse"].max(),
-        "mse_unrefined_median": errors["mse_unrefined"].median(),
+        "mse_median": np.median(errors["mse"]),
+        "mse_q25": _quantile(errors["mse"], 0.25),
+        "mse_q75": _quantile(errors["mse"], 0.75),
+        "mse_std": np.std(survivors, ddof=1) if len(survivors) > 1 else np.nan,
+        "mse_max": errors["mse"][-1],
+        "mse_unrefined_median": np.median(errors["mse_unrefined"]),
         "matched_fraction_median": group["matched_fraction"].astype(float).median(),
         "seconds_median": group["seconds"].astype(float).median(),
     }
+
+
+def _write(frame: pd.DataFrame, path: Path) -> pd.DataFrame:
+    half = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    frame.to_csv(half, index=False)
+    os.replace(half, path)
+    return frame
+
+
+def _errors(group: pd.DataFrame, name: str) -> pd.Series:
+    """The errors of a method's trials, infinite where a trial failed; numbered by the trials."""
+    errors = np.where(group["status"] == FAILED, np.inf, group[name].astype(float))
+    return pd.Series(errors, index=group["trial"])
+
+
+def _quantile(ordered: np.ndarray, share: float) -> float:
+    """Linear between the two values beside the quantile, which numpy cannot where they are infinite."""
+    place = (len(ordered) - 1) * share
+    low, high = ordered[int(np.floor(place))], ordered[int(np.ceil(place))]
+    return float(low if low == high else low + (place - np.floor(place)) * (high - low))
+
+
+def _pair(one: pd.DataFrame, other: pd.DataFrame, error: str) -> dict[str, object]:
+    a, b = _errors(one, error).align(_errors(other, error), join="inner")
+    ours, theirs = a.to_numpy(), b.to_numpy()
+    both_failed = np.isinf(ours) & np.isinf(theirs)
+    difference = np.where(both_failed, 0.0, ours) - np.where(both_failed, 0.0, theirs)  # (trials,)
+    first, second = one.iloc[0], other.iloc[0]
+    line = {
+        "experiment": first["experiment"],
+        **{name: first[name] for name in AXES},
+        "method": first["method"],
+        "settings": first["settings"],
+        "other": second["method"],
+        "other_settings": second["settings"],
+        "error": error,
+        "trials": len(difference),
+    }
+    if not len(difference):
+        return line
+    generator = numpy_generator(int(first["seed"]), "bootstrap of the paired difference")
+    drawn = generator.integers(len(difference), size=(RESAMPLES, len(difference)))  # (resamples, trials)
+    medians = np.sort(_medians(difference[drawn]))  # (resamples,)
+    cut = (
+        RESAMPLES // 40
+    )  # 2.5% at each end; values of the sample, as between infinite ones nothing can be interpolated
+    return {
+        **line,
+        "won": float((ours < theirs).mean()),
+        "tied": float((ours == theirs).mean()),
+        "difference_median": float(_medians(difference[None])[0]),
+        "difference_low": float(medians[cut - 1]),
+        "difference_high": float(medians[-cut]),
+    }
+
+
+def _medians(differences: np.ndarray) -> np.ndarray:
+    """The median of each line, (lines, trials) to (lines,); 0 where its middle lies between -inf and inf."""
+    n = differences.shape[1]
+    middle = np.partition(differences, [(n - 1) // 2, n // 2], axis=1)  # (lines, trials)
+    low, high = middle[:, (n - 1) // 2], middle[:, n // 2]
+    opposite = np.isinf(low) & np.isinf(high) & (low != high)
+    return (np.where(opposite, 0.0, low) + np.where(opposite, 0.0, high)) / 2

@@ -112,7 +112,7 @@ def register_each(
         except (RegistrationFailedError, np.linalg.LinAlgError, ArithmeticError, MemoryError) as error:
             status[k], reasons[k] = (
                 FAILED,
-                f"{error or type(error).__name__}; the source is given back where it started",
+                f"{str(error) or type(error).__name__}; the source is given back where it started",
             )
         else:
             affine[k], translation[k] = torch.from_numpy(fit.affine), torch.from_numpy(fit.translation)

@@ -50,22 +50,22 @@ def draw_trials(panels: Sequence[Panel], title: str, path: Path) -> None:
         after = figure.add_subplot(len(panels), 2, 2 * row + 2, **kind)
         before.set_title(f"{panel.title}: initial, MSE {panel.mse_initial:.4f}", fontsize=9)
         after.set_title(f"{panel.title}: registered, {panel.outcome()}", fontsize=9)
-        _scatter(before, panel.reference, REFERENCE, "reference")
-        _scatter(before, panel.source, SOURCE, "source")
-        _scatter(after, panel.reference[~panel.reference_matched], UNMATCHED, "reference, not matched")
-        _scatter(after, panel.reference[panel.reference_matched], REFERENCE, "reference, matched")
-        _scatter(after, panel.truth, TRUTH, "truth", marker="x")
-        _scatter(after, panel.transformed[~panel.matched], LEFT, "registered, not matched")
-        _scatter(after, panel.transformed[panel.matched], SOURCE, "registered, matched")
+        scatter(before, panel.reference, REFERENCE, "reference")
+        scatter(before, panel.source, SOURCE, "source")
+        scatter(after, panel.reference[~panel.reference_matched], UNMATCHED, "reference, not matched")
+        scatter(after, panel.reference[panel.reference_matched], REFERENCE, "reference, matched")
+        scatter(after, panel.truth, TRUTH, "truth", marker="x")
+        scatter(after, panel.transformed[~panel.matched], LEFT, "registered, not matched")
+        scatter(after, panel.transformed[panel.matched], SOURCE, "registered, matched")
         everything = np.concatenate([panel.source, panel.reference, panel.truth])
         for axes in (before, after):
-            _frame(axes, everything, flat)
+            frame(axes, everything, flat)
             if row == 0:
                 axes.legend(fontsize=7, loc="upper left", markerscale=2.0)
     figure.savefig(path)
 
 
-def _scatter(axes: Any, points: np.ndarray, colour: str, label: str, *, marker: str = "o") -> None:
+def scatter(axes: Any, points: np.ndarray, colour: str, label: str, *, marker: str = "o") -> None:
     if not len(points):
         return
     size = float(np.clip(4000 / len(points), 0.3, 8))
@@ -74,7 +74,7 @@ def _scatter(axes: Any, points: np.ndarray, colour: str, label: str, *, marker: 
     axes.scatter(*columns, s=size, c=colour, label=label, marker=marker, linewidths=line, alpha=0.8)
 
 
-def _frame(axes: Any, points: np.ndarray, flat: bool) -> None:
+def frame(axes: Any, points: np.ndarray, flat: bool) -> None:
     """The same cube for both pictures of a row, so that they can be compared; no axes."""
     centre = (points.max(0) + points.min(0)) / 2
     half = (points.max(0) - points.min(0)).max() / 2

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,13 @@ from pwan.app.config import Checked
 from pwan.app.tasks import write_config
 from pwan.bench.cell import Cell, MethodEntry
 from pwan.bench.job import Job, Outcome
-from pwan.bench.rows import RowFile, newest, read_rows
-from pwan.bench.summary import table, write_summary
+from pwan.bench.rows import RowFile, newest, read_rows, remove_halves
+from pwan.bench.summary import table, write_paired, write_summary
 from pwan.bench.tracking import TrackingSettings, track
 from pwan.bench.trials import TrainerSettings
 from pwan.synthesis import make_problem
+
+OUTCOMES = "last_run.json"
 
 
 @dataclass(frozen=True)
@@ -38,12 +41,20 @@ def run(checked: Checked, settings: Settings, folder: Path) -> int:
         config=checked.resolved,
         retry_failed=checked.retry_failed,
     )
-    summary = write_summary(folder, read_rows(folder))
+    rows = read_rows(folder)
+    summary = write_summary(folder, rows)
+    write_paired(folder, rows)
     wanted = summary["settings"].isin([outcome.settings for outcome in outcomes])
     print(table(summary[wanted]) if wanted.any() else "no rows")
     for outcome in outcomes:
         print(outcome.sentence())
     return 1 if any(outcome.error for outcome in outcomes) else 0
+
+
+def read_outcomes(folder: Path) -> list[Outcome]:
+    """What became of each method when the folder was last run; empty where that run was cut short."""
+    path = folder / OUTCOMES
+    return [Outcome(**outcome) for outcome in json.loads(path.read_text())] if path.exists() else []
 
 
 def run_cell(
@@ -60,8 +71,8 @@ def run_cell(
 ) -> list[Outcome]:
     """Run what is missing of the trials 0 to ``trials - 1``; rows are appended as they come.
 
-    Writes ``config.yaml``, ``rows.jsonl``, ``summary.csv``, ``trials_<method>.png``, ``points/`` and ``wandb/`` in
-    ``folder``.
+    Writes ``config.yaml``, ``rows.jsonl``, ``summary.csv`` (where there was something to run), ``trials_<method>.png``,
+    ``last_run.json``, ``points/`` and ``wandb/`` in ``folder``.
 
     Args:
         config: the configuration for ``config.yaml`` and W&B; gets the methods' settings as they are used in this cell.
@@ -77,20 +88,25 @@ def run_cell(
     nodes = {entry.name: {"method": entry.method, **used[entry.name]} for entry in entries}
     outcomes = []
     with RowFile(folder) as rows:
+        remove_halves(folder)
+        drawn = {outcome.settings for outcome in read_outcomes(folder)}  # what the pictures there show
+        (folder / OUTCOMES).unlink(missing_ok=True)
         write_config(folder, {**config, "method": nodes})
         try:
             for entry in entries:
                 job = Job(cell, entry, shape, folder, rows, trainer, used[entry.name])
                 outcome = job.run(trials, workers, retry_failed)
-                summary = write_summary(folder, read_rows(folder))
                 done = [row for row in newest(rows.rows) if row["settings"] == job.settings]
                 outcomes.append(outcome)
                 if not done:
                     continue
-                picture = folder / f"trials_{entry.name}.png"
-                if outcome.ran or not picture.exists() or _has_others(rows, entry.name, job.settings):
-                    job.draw(done, picture)
-                if outcome.ran and tracking.wandb:
+                right = job.settings in drawn or not _has_others(rows, entry.name, job.settings)
+                if outcome.ran or not (right and job.picture.exists()):
+                    job.draw(done)
+                if not outcome.ran:
+                    continue
+                summary = write_summary(folder, read_rows(folder))
+                if tracking.wandb:
                     line = summary[summary["settings"] == job.settings].iloc[0]
                     track(
                         folder,
@@ -100,12 +116,15 @@ def run_cell(
                         method=entry.name,
                         rows=pd.DataFrame(done),
                         summary=line.to_dict(),
-                        figure=picture if picture.exists() else None,
+                        figure=job.picture if job.picture.exists() else None,
                         failed=bool(outcome.error),
                     )
         except KeyboardInterrupt:
             write_summary(folder, read_rows(folder))
             raise
+        half = folder / f"{OUTCOMES}.tmp"
+        half.write_text(json.dumps([asdict(outcome) for outcome in outcomes], indent=1))
+        half.replace(folder / OUTCOMES)
     return outcomes
 
 

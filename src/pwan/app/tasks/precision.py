@@ -16,22 +16,13 @@ from pwan import shapes
 from pwan.app.config import Checked
 from pwan.app.tasks import write_config
 from pwan.report.precision_figure import PrecisionPanel, draw_precision
+from pwan.report.published import PRECISION
 from pwan.shapes import Shape
 from pwan.transport import TransportProblem, TransportResult, check_problem, exact, neural
 from pwan.transport.neural import NeuralSettings
 
 Settings = NeuralSettings
 NAN = float("nan")
-# The paper's table of the precision example: true value (POT) and Kantorovich-Rubinstein form, divided by 78.
-PUBLISHED = {
-    "L_M,25": (0.1354, 0.1352),
-    "L_M,50": (0.4191, 0.4202),
-    "L_M,78": (0.8955, 0.8994),
-    "L_D,0.648": (-0.0722, -0.0724),
-    "L_D,1.09": (-0.2795, -0.2791),
-    "L_D,5": (-4.1044, -4.1004),
-    "W1": (1.0835, 1.0893),
-}
 
 
 @dataclass(frozen=True)
@@ -154,7 +145,7 @@ def _learn(
 
 
 def _row(quantity: Quantity, value: float, result: TransportResult, seconds: float, shape: Shape) -> dict[str, Any]:
-    true, network = PUBLISHED[quantity.name] if _is_papers(shape) else (NAN, NAN)
+    true, network = PRECISION[quantity.name] if _is_papers(shape) else (NAN, NAN)
     assert result.lower_bound is not None
     return {
         "quantity": quantity.name,

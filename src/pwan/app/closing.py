@@ -1,0 +1,133 @@
+"""The end of a sweep: one summary, one table of what became of each cell and method, one exit code.
+
+A launcher may run the cells in other processes and on other machines, so what a job came to is told by a file in the
+sweep's folder: the job writes it, the process that was started reads it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import socket
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pandas as pd
+from hydra.conf import HydraConf
+from hydra.core.global_hydra import GlobalHydra
+from hydra.experimental.callback import Callback
+from omegaconf import DictConfig
+
+from pwan.app.tasks.benchmark import read_outcomes
+from pwan.bench.rows import read_rows
+from pwan.bench.summary import write_paired, write_summary
+
+OK, FAILED = 0, 1
+_KEY = "PWAN_SWEEP"  # the variable with the sweep's key: Hydra sets it wherever a job runs
+_SERIAL = "hydra._internal.core_plugins.basic_launcher.BasicLauncher"
+
+
+class Sweep(Callback):
+    """Hydra calls it in the process that was started, before any job. ``folder`` stays None where there is no sweep."""
+
+    folder: ClassVar[Path | None] = None
+    key: ClassVar[str] = ""
+
+    def on_multirun_start(self, config: DictConfig, **more: Any) -> None:
+        Sweep.folder = Path(config.hydra.sweep.dir).resolve()
+        if in_parallel(config.hydra):  # a fresh interpreter must find this package, also from a plain clone
+            source = str(Path(__file__).parents[2])
+            os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))
+        else:
+            _compose_once(GlobalHydra.instance().config_loader())
+
+
+def overrides() -> list[str]:
+    """What the command line needs beside the user's words so that a sweep is closed; forgets the sweep before."""
+    Sweep.folder = None
+    Sweep.key = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"  # two sweeps may share the folder
+    return [
+        f"+hydra.callbacks.pwan._target_={Sweep.__module__}.{Sweep.__name__}",
+        f"+hydra.job.env_set.{_KEY}='{Sweep.key}'",
+    ]
+
+
+def in_parallel(hydra: HydraConf) -> bool:
+    """Whether the launcher runs several cells at once."""
+    return bool(hydra.launcher._target_ != _SERIAL)
+
+
+def note(hydra: HydraConf, task: str, code: int | None, error: str = "") -> None:
+    """Called in a sweep's job: tell its exit code (None: it has begun), and why it ended early."""
+    folder = _notes(Path(hydra.sweep.dir).resolve(), hydra.job.env_set[_KEY])
+    folder.mkdir(parents=True, exist_ok=True)
+    half = folder / f"{hydra.job.num}.tmp"
+    half.write_text(json.dumps({"folder": hydra.runtime.output_dir, "task": task, "code": code, "error": error}))
+    os.replace(half, folder / f"{hydra.job.num}.json")
+
+
+def close() -> int:
+    """Called after a sweep: write its summary, print what became of each cell, give the exit code."""
+    assert Sweep.folder is not None
+    folder = _notes(Sweep.folder, Sweep.key)
+    files = sorted(folder.glob("*.json"), key=lambda path: int(path.stem))
+    notes = [json.loads(file.read_text()) for file in files]
+    shutil.rmtree(folder, ignore_errors=True)
+    if any(note["task"] == "benchmark" for note in notes):
+        rows = read_rows(Sweep.folder)
+        write_summary(Sweep.folder, rows)
+        write_paired(Sweep.folder, rows)
+    print(f"\n{describe(notes)}\nall cells so far: {Sweep.folder}")
+    return max((FAILED if note["code"] is None else note["code"] for note in notes), default=OK)
+
+
+def describe(notes: list[dict[str, Any]]) -> str:
+    """A table with a line for each cell and method that had something to do or went wrong, and one sentence."""
+    lines = [line for note in notes for line in _lines(note)]
+    shown = [line for line in lines if line["ran"] or line["why"]]
+    failed = sum(note["code"] != OK for note in notes)
+    rest = len(lines) - len(shown)
+    if not shown:
+        return f"nothing to do: all {len(notes)} cells were finished already"
+    table = pd.DataFrame(shown).to_string(index=False, na_rep="-", justify="left")
+    return f"{table}\n{len(notes)} cells, {failed} failed as a job; {rest} lines left out where nothing was to do"
+
+
+def _lines(note: dict[str, Any]) -> list[dict[str, Any]]:
+    cell = {"cell": Path(note["folder"]).name}
+    nothing = {"method": "-", "ran": 0, "skipped": 0, "failed": 0}
+    if note["code"] is None:
+        return [{**cell, **nothing, "why": "its process ended before the job did"}]
+    if note["error"]:
+        return [{**cell, **nothing, "why": note["error"].splitlines()[0]}]
+    if note["task"] != "benchmark":
+        why = "" if note["code"] == OK else f"exit code {note['code']}"
+        return [{**cell, **nothing, "method": note["task"], "ran": 1, "why": why}]
+    return [
+        {**cell, "method": o.method, "ran": o.ran, "skipped": o.skipped, "failed": o.failed, "why": o.error}
+        for o in read_outcomes(Path(note["folder"]))
+    ]
+
+
+def _notes(sweep: Path, key: str) -> Path:
+    return sweep / f".jobs-{key}"
+
+
+def _compose_once(loader: Any) -> None:
+    """Hydra composes each cell twice, to check it before any runs and to run it: let the second take the first's.
+
+    Composing is most of the time that a finished sweep takes.
+    """
+    compose = loader.load_sweep_config
+    composed: dict[tuple[str, ...], DictConfig] = {}
+
+    def load(master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
+        cell = tuple(sweep_overrides)
+        if cell in composed:
+            return composed.pop(cell)
+        composed[cell] = compose(master_config, sweep_overrides)
+        return composed[cell]
+
+    loader.load_sweep_config = load

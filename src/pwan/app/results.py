@@ -1,0 +1,203 @@
+"""Finding results on the disk, whatever made them, and telling from them how they were made."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from omegaconf import OmegaConf
+
+from pwan import shapes
+from pwan.bench.cell import AXES, Cell
+from pwan.bench.rows import NAME as ROWS
+from pwan.bench.rows import Row, read_rows
+from pwan.bench.summary import NAME as SUMMARY
+from pwan.problem import OK, mean_squared_error
+from pwan.synthesis import SynthesisSettings, make_problem
+
+FIGURES = "report_figures"
+MARKERS = (ROWS, SUMMARY, "config.yaml")
+# what tells a benchmark's row from those of other tasks
+_COLUMNS = {
+    *AXES,
+    "experiment",
+    "method",
+    "status",
+    "mse_initial",
+    "mse",
+    "mse_unrefined",
+    "matched_fraction",
+    "seconds",
+}
+_NOT_RESULTS = ("wandb", "points", FIGURES)
+
+
+def rows_of(folder: Path) -> list[Row]:
+    """The benchmark's rows in the folder and below, none where another task keeps rows of its own kind there.
+
+    A setting of the problem that is younger than a row has its default in it.
+    """
+    defaults = vars(SynthesisSettings())
+    rows = [{**defaults, **row} for row in read_rows(folder)]
+    return [row for row in rows if row.keys() >= _COLUMNS]
+
+
+def experiment_folders(root: Path) -> Iterator[Path]:
+    """The topmost folders that hold results, sorted: a sweep's folder, not those of its cells."""
+    if any((root / marker).is_file() for marker in MARKERS):
+        yield root
+        return
+    for child in sorted(root.iterdir()):
+        if child.is_dir() and not child.is_symlink() and child.name not in _NOT_RESULTS and child.name[0] != ".":
+            yield from experiment_folders(child)
+
+
+def result_files(folder: Path, *suffixes: str) -> list[Path]:
+    """The files with these suffixes below the folder, but for those of W&B and of this report."""
+    return sorted(
+        path
+        for path in folder.rglob("*")
+        if path.suffix in suffixes and path.is_file() and not set(path.relative_to(folder).parts[:-1]) & {*_NOT_RESULTS}
+    )
+
+
+def is_trials_picture(path: Path) -> bool:
+    return path.name.startswith("trials_") and (path.parent / ROWS).exists()
+
+
+def read_table(path: Path) -> pd.DataFrame:
+    """A table, without the columns of a cell that say the same in all lines.
+
+    Raises:
+        ValueError: the file holds no table.
+    """
+    try:
+        frame = pd.read_csv(path)
+    except ValueError as error:  # pandas' own errors and those of decoding are ValueErrors
+        raise ValueError(f"{path} is no table: {error}; remove or repair it and run again") from None
+    return frame.drop(columns=[name for name in AXES if name in frame and frame[name].nunique(dropna=False) <= 1])
+
+
+def homes_of(folder: Path) -> dict[str, Path]:
+    """The folder of each settings hash; the rows of a sweep's cell lie in its own folder."""
+    paths = sorted(folder.rglob(ROWS), key=lambda path: (len(path.parts), str(path)))
+    return {row["settings"]: path.parent for path in paths for row in rows_of(path.parent)}
+
+
+def current_rows(rows: list[Row], homes: dict[str, Path]) -> list[Row]:
+    """The rows of the settings that each folder's cell and method was run with last; methods in their first order."""
+
+    def place(row: Row) -> tuple[Any, ...]:
+        return (homes[row["settings"]], row["method"], *(row[name] for name in AXES))
+
+    last = {place(row): row["settings"] for row in rows}
+    return [row for row in rows if last[place(row)] == row["settings"]]
+
+
+def varying_axes(frame: pd.DataFrame) -> list[str]:
+    return [name for name in AXES if frame[name].nunique(dropna=False) > 1]
+
+
+def with_infinite_failures(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.assign(mse=frame["mse"].astype(float).where(frame["status"] == OK, float("inf")))
+
+
+def hardest_cell(frame: pd.DataFrame, folder: Path) -> pd.DataFrame:
+    """The rows of the cell whose methods have the largest median error; one with registered points, if there is one."""
+    kept = point_files(folder)
+    errors = with_infinite_failures(frame)
+    errors["kept"] = [(row.method, row.settings, row.trial) in kept for row in errors.itertuples()]
+    cells = []
+    for _, group in errors.groupby(AXES, sort=False, dropna=False):
+        typical = group.groupby("method", sort=False)["mse"].median().median()
+        cells.append((bool(group["kept"].any()), typical, group.index))
+    index = max(cells, key=lambda cell: cell[:2])[2]
+    return frame.loc[index]
+
+
+def point_files(folder: Path) -> dict[tuple[str, str, int], Path]:
+    """The files of registered points, by method, settings hash and trial."""
+    found = {}
+    for path in sorted(folder.rglob("points/*/*.npz")):
+        method, _, settings = path.parent.name.rpartition("-")
+        if path.stem.isdigit():
+            found[method, settings, int(path.stem)] = path
+    return found
+
+
+def remade_problem(row: Row) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Source, reference and truth, made again from the row."""
+    synthesis = {f.name: _plain(row[f.name]) for f in fields(SynthesisSettings)}
+    cell = Cell(row["experiment"], row["shape"], row["shape_source"], SynthesisSettings(**synthesis), int(row["seed"]))
+    shape = shapes.load(cell.shape, cell.shape_source)
+    problem = make_problem(shape, cell.synthesis, seed=cell.seed, trials=[int(row["trial"])])
+    assert problem.truth is not None
+    initial = float(mean_squared_error(problem.source, problem.truth)[0])
+    if not np.isclose(initial, row["mse_initial"], rtol=1e-6):
+        raise ValueError(
+            f"the problem made again has the initial MSE {initial:.6g}, the row {row['mse_initial']:.6g}; the row "
+            "comes from another version of the problems or of the shape"
+        )
+    return problem.source[0].numpy(), problem.reference[0].numpy(), problem.truth[0].numpy()
+
+
+def _plain(value: Any) -> Any:
+    """A value of a row as it was before pandas: None for its NaN, Python's own numbers."""
+    if isinstance(value, float) and np.isnan(value):
+        return None
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def benchmark_command(frame: pd.DataFrame) -> str:
+    """The command that makes these rows, given the methods' YAML files; a line a cell where the cells are no grid."""
+    defaults = vars(SynthesisSettings())
+    keys = {"shape": "shape", "shape_source": "shape.source", "seed": "seed"}
+    values = {axis: [_spelled(value) for value in frame[axis].unique()] for axis in AXES}
+    named = [
+        axis
+        for axis in AXES
+        # the configuration's own default problem has outliers, so their number is always named
+        if axis in ("shape", "seed", "outlier_ratio") or values[axis] != [_spelled(defaults.get(axis, "packaged"))]
+    ]
+    cells = frame[named].drop_duplicates()
+    grid = len(cells) == np.prod([len(values[axis]) for axis in named])
+    lines = (
+        [{axis: ",".join(values[axis]) for axis in named}]
+        if grid
+        else [{axis: _spelled(cell[axis]) for axis in named} for cell in cells.to_dict("records")]
+    )
+    methods = ",".join(dict.fromkeys(frame["method"]))
+    experiment = frame["experiment"].iloc[0]
+    start = f"python run.py{' -m' if grid and len(cells) > 1 else ''} {shlex.quote(f'name={experiment}')}"
+    tail = f"trials={frame['trial'].max() + 1} {shlex.quote(f'method=[{methods}]')}"
+    return "\n".join(
+        " ".join([start, *(f"{keys.get(axis, f'problem.{axis}')}={text}" for axis, text in line.items()), tail])
+        for line in lines
+    )
+
+
+def _spelled(value: Any) -> str:
+    """A value as the command line takes it."""
+    plain = _plain(value)
+    return "null" if plain is None else str(plain)
+
+
+def made_by_task(folder: Path) -> list[tuple[str, str]]:
+    """How a task other than the benchmark was run, from its config.yaml: an experiment is named after its file."""
+    path = folder / "config.yaml"
+    if not path.is_file():
+        return []
+    try:
+        config: Any = OmegaConf.to_container(OmegaConf.load(path))
+        name, task, shape = config["name"], config["task"], config["shape"]
+    except Exception as error:  # YAML's own errors have no common base
+        raise ValueError(f"{path} is no configuration: {error}; remove or repair it and run again") from error
+    return [
+        ("Command (put together from config.yaml, which has every setting)", f"python run.py experiment={name}"),
+        ("Task", f"{task}, on the shape {shape['name']} ({shape['source']}), seed {config.get('seed')}"),
+    ]

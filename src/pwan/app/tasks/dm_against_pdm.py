@@ -1,0 +1,89 @@
+"""The task behind ``experiment=dm_against_pdm``: matching all of two sets against matching a part of them (the paper's
+first figure).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from pwan import methods, shapes
+from pwan.app.config import Checked
+from pwan.app.tasks import write_config
+from pwan.bench.cell import trial_seed
+from pwan.problem import mean_squared_error
+from pwan.report.dataset_figure import Cloud, draw_clouds
+from pwan.report.trial_figure import LEFT, REFERENCE, SOURCE, UNMATCHED
+from pwan.settings import check_ranges
+from pwan.synthesis import make_problem
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Which problem of the cell.
+
+    Attributes:
+        trial: its number, from 0. The methods are those of the list ``method``, a picture each.
+    """
+
+    trial: int = 0
+
+    def __post_init__(self) -> None:
+        check_ranges(self, at_least_zero=("trial",))
+
+
+def run(checked: Checked, settings: Settings, folder: Path) -> int:
+    cell = checked.cell
+    shape = shapes.load(cell.shape, cell.shape_source)
+    problem = make_problem(shape, cell.synthesis, seed=cell.seed, trials=[settings.trial])
+    truth = problem.truth
+    assert truth is not None
+    used = {entry.name: {"method": entry.method, **entry.resolved(problem)} for entry in checked.entries}
+    write_config(folder, {**checked.resolved, "method": used})
+    source, reference = problem.source[0].numpy(), problem.reference[0].numpy()
+    arrays = {"source": source, "reference": reference, "truth": truth[0].numpy()}
+    initial = float(mean_squared_error(problem.source, truth))
+    pictures = [
+        (f"input sets, MSE {initial:.4f}", [Cloud(reference, REFERENCE, "reference"), Cloud(source, SOURCE, "source")])
+    ]
+    lines = []
+    for entry in checked.entries:
+        seeds = [trial_seed(cell.seed, settings.trial)]
+        result = methods.run(entry.method, problem, entry.options, seeds=seeds)
+        moved, error = result.transformed[0].numpy(), float(mean_squared_error(result.transformed, truth))
+        matched, met = result.matched[0].numpy(), result.reference_matched[0].numpy()
+        kind = "all" if matched.all() and met.all() else "a part"
+        clouds = [
+            Cloud(reference[~met], UNMATCHED, "reference, not matched"),
+            Cloud(reference[met], REFERENCE, "reference"),
+            Cloud(moved[~matched], LEFT, "source, not matched"),
+            Cloud(moved[matched], SOURCE, "source"),
+        ]
+        pictures.append((f"{entry.name}: {kind} is matched, MSE {error:.4f}", clouds))
+        arrays |= {f"{entry.name}_transformed": moved, f"{entry.name}_matched": matched}
+        lines.append(
+            {
+                "method": entry.name,
+                "mse_initial": initial,
+                "mse_unrefined": float(mean_squared_error(result.transformed_unrefined, truth)),
+                "mse": error,
+                "matched_fraction": float(matched.mean()),
+                "seconds": result.seconds[0],
+                "status": result.status[0],
+                "stop_reason": result.stop_reason[0],
+            }
+        )
+    frame = pd.DataFrame(lines)
+    frame.to_csv(folder / "summary.csv", index=False)
+    np.savez_compressed(folder / "points.npz", **arrays)  # type: ignore[arg-type]
+    draw_clouds(
+        pictures,
+        f"{shape.name} ({shape.source}): matching all against matching a part",
+        folder / "dm_against_pdm.png",
+        one_frame=True,
+    )
+    print(frame.drop(columns="stop_reason").to_string(index=False, float_format=lambda x: f"{x:.4g}"))
+    return 0 if (frame["status"] == "ok").all() else 1

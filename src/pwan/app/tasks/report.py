@@ -1,0 +1,270 @@
+"""The task ``report``: everything under a folder of results as one HTML page, and the figures of accuracy."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from tqdm import tqdm
+
+from pwan.app.config import Checked
+from pwan.app.results import (
+    FIGURES,
+    MARKERS,
+    benchmark_command,
+    current_rows,
+    experiment_folders,
+    hardest_cell,
+    homes_of,
+    is_trials_picture,
+    made_by_task,
+    point_files,
+    read_table,
+    remade_problem,
+    result_files,
+    rows_of,
+    varying_axes,
+    with_infinite_failures,
+)
+from pwan.bench.cell import AXES
+from pwan.bench.rows import Row
+from pwan.bench.summary import NAME as SUMMARY
+from pwan.bench.summary import STATISTICS, summarise
+from pwan.problem import OK
+from pwan.report.accuracy_figure import BANDS, draw_accuracy
+from pwan.report.page import Picture, Scene, Section, Table, write_page
+from pwan.report.published import FACES, FACES_SOURCE, PublishedTable, table_for
+from pwan.report.scene import Registration, scene_json
+
+PAGE = "report.html"
+_FOLDED = ("config.yaml", "error.txt")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the page shows.
+
+    Attributes:
+        folder: of the results, with everything below it; relative to where the command is called. The page is written
+            into it as report.html, the figures of accuracy as PNG and PDF into report_figures.
+        band: of the figures of accuracy, "quartiles" or "std".
+        pictures: "hardest": the trial pictures of each experiment's hardest cell (the largest median error over all
+            its methods); "all": of all its cells, which makes the page of a sweep large.
+
+    Raises:
+        ValueError: another band or choice of pictures.
+    """
+
+    folder: str = "outputs"
+    band: str = "quartiles"
+    pictures: str = "hardest"
+
+    def __post_init__(self) -> None:
+        for name, choices in (("band", BANDS), ("pictures", ("hardest", "all"))):
+            if getattr(self, name) not in choices:
+                raise ValueError(f"options.{name} must be one of {', '.join(choices)}, got {getattr(self, name)!r}")
+
+
+def run(checked: Checked, settings: Settings, folder: Path) -> int:
+    page = make_report(Path(settings.folder).resolve(), settings)
+    with contextlib.suppress(OSError):
+        folder.rmdir()  # Hydra's folder for this run: the results are elsewhere, and it goes only if it is empty
+    print(f"page: {page} ({page.stat().st_size / 1e6:.1f} MB); figures: {page.with_name(FIGURES)}")
+    return 0
+
+
+def make_report(root: Path, settings: Settings) -> Path:
+    """Write the page and the figures of everything found under the folder, and return the page's path.
+
+    Raises:
+        ValueError: no such folder, nothing found in it, or a file of results that cannot be read.
+    """
+    if not root.is_dir():
+        raise ValueError(f"options.folder must name a folder of results, but there is no folder {root}; run one first")
+    found = list(experiment_folders(root))
+    if not found:
+        raise ValueError(
+            f"nothing to report in {root}: no folder in it holds {', '.join(MARKERS[:-1])} or {MARKERS[-1]}; "
+            "run an experiment first, or name another folder with options.folder=..."
+        )
+    figures = root / FIGURES
+    sections = [_section(one, root, figures, settings) for one in tqdm(found, desc="report", unit="experiment")]
+    write_page("pwan: results", sections, root / PAGE)
+    return root / PAGE
+
+
+def _section(folder: Path, root: Path, figures: Path, settings: Settings) -> Section:
+    name = str(folder.relative_to(root)) if folder != root else folder.name
+    rows = rows_of(folder)
+    configs = [
+        (f"{path.relative_to(folder)}", path.read_text(errors="replace"))
+        for path in result_files(folder, ".yaml", ".txt")
+        if path.name in _FOLDED
+    ]
+    pictures = result_files(folder, ".png")
+    others = [Picture(str(path.relative_to(folder)), path) for path in pictures if not is_trials_picture(path)]
+    tables = [
+        Table(str(path.relative_to(folder)), read_table(path), folded=path.name != SUMMARY)
+        for path in result_files(folder, ".csv")
+        if not (rows and (path.name == SUMMARY or _is_part(path, folder)))
+    ]
+    if not rows:
+        return Section(name, made_by_task(folder), [*tables, *_faces(name)], others, files=configs)
+
+    homes = homes_of(folder)
+    frame = pd.DataFrame(current_rows(rows, homes))
+    table = table_for(outlier_ratios=set(frame["outlier_ratio"]), keeps=set(frame["keep"]))
+    ours = [
+        Table(f"Summary: {len(rows)} trials", _summary(rows, homes, folder)),
+        *([] if table is None else _beside(frame, table)),
+    ]
+    curves = [
+        Picture(f"Accuracy: {title}", files[0])
+        for title, files in _accuracy(frame, figures, name, table, settings.band)
+    ]
+    hardest = hardest_cell(frame, folder)
+    scenes, notes = _scene(hardest, folder)
+    trials = [path for path in pictures if is_trials_picture(path)]
+    wanted = set(hardest["settings"].map(homes))
+    shown = [path for path in trials if settings.pictures == "all" or path.parent in wanted]
+    if len(shown) < len(trials):
+        notes.append(
+            f"{len(trials) - len(shown)} pictures of trials in other cells are not on this page "
+            "(options.pictures=all puts them here); they lie in the cells' folders."
+        )
+    folded = [Picture(f"Worst, median and best trial: {path.relative_to(folder)}", path, folded=True) for path in shown]
+    return Section(name, _made(rows, frame), [*ours, *tables], [*curves, *others, *folded], scenes, notes, configs)
+
+
+def _is_part(path: Path, folder: Path) -> bool:
+    """Whether the file of a cell is contained in one of the whole sweep."""
+    return path.parent != folder and (folder / path.name).exists()
+
+
+def _summary(rows: list[Row], homes: dict[str, Path], folder: Path) -> pd.DataFrame:
+    """The summary without the columns that do not vary; where the rest does not tell lines apart, what does."""
+    summary = summarise(rows)
+    keys = [*varying_axes(summary), "method"]
+    if summary.duplicated(keys).any():
+        summary.insert(0, "folder", summary["settings"].map(lambda key: str(homes[key].relative_to(folder))))
+        keys = ["folder", *keys]
+    if summary.duplicated(keys).any():
+        keys.append("settings")
+    return summary.sort_values([key for key in varying_axes(summary) if key in keys], kind="stable")[
+        [*keys, *STATISTICS]
+    ]
+
+
+def _beside(frame: pd.DataFrame, table: PublishedTable) -> list[Table]:
+    """Our medians beside the published numbers, where both are there."""
+    keys = [table.axis, *(name for name in varying_axes(frame) if name not in ("seed", table.axis)), "method"]
+    lines = []
+    for key, group in with_infinite_failures(frame).groupby(keys, sort=False, dropna=False):
+        line = dict(zip(keys, key, strict=True))
+        published = table.value(line["method"], line[table.axis])
+        if published is not None:
+            ours = {"points": group["points"].iloc[0], "trials": len(group), "our_median_MSE": group["mse"].median()}
+            lines.append({**line, **ours, "published_as": table.methods[line["method"]], "published_MSE": published})
+    return [Table(f"Beside the paper ({table.source}: {table.note})", pd.DataFrame(lines))] if lines else []
+
+
+def _faces(name: str) -> list[Table]:
+    """The published table of the faces, for an experiment of that name: it has no axis to be joined by."""
+    if not Path(name).name.startswith("faces"):
+        return []
+    lines = [{"method": method, "mean_MSE": mean, "deviation": spread} for method, (mean, spread) in FACES.items()]
+    return [Table(f"Published ({FACES_SOURCE}; normalised units)", pd.DataFrame(lines))]
+
+
+def _accuracy(
+    frame: pd.DataFrame, folder: Path, name: str, table: PublishedTable | None, band: str
+) -> Iterator[tuple[str, list[Path]]]:
+    """A figure for each value of what else varies, against the number that takes the most values; seeds are pooled."""
+    varying = [axis for axis in varying_axes(frame) if axis != "seed"]
+    numeric = [axis for axis in varying if pd.api.types.is_numeric_dtype(frame[axis])]
+    if not numeric:
+        return
+    axis = max(numeric, key=lambda one: frame[one].nunique())
+    others = [other for other in varying if other != axis]
+    groups = frame.groupby(others, sort=False, dropna=False) if others else [((), frame)]
+    for key, group in groups:
+        if group[axis].nunique() < 2 or group.duplicated([axis, "seed", "method", "trial"]).any():
+            continue  # one point is no curve; and what a sweep of a method's settings varies is not in the rows
+        title = ", ".join([name, *(f"{other}={value}" for other, value in zip(others, key, strict=True))])
+        folder.mkdir(exist_ok=True)
+        path = folder / f"{_slug(title)}_accuracy.png"
+        fixed = [f"{one} {group[one].iloc[0]}" for one in ("shape", "points") if one not in varying]
+        title = f"{title} ({', '.join(fixed)})" if fixed else title
+        yield title, draw_accuracy(group.dropna(subset=[axis]), axis, title, path, band=band, published=table)
+
+
+def _scene(rows: pd.DataFrame, folder: Path) -> tuple[list[Scene], list[str]]:
+    """The view of one trial: that with the first method's median error, of those that all methods have points of."""
+    files = point_files(folder)
+    last = rows.drop_duplicates(["method", "trial"], keep="last")
+    having = last[[(row.method, row.settings, row.trial) in files for row in last.itertuples()]]
+    if having.empty:
+        return [], ["There is no interactive view: no registered points were kept."]
+    common = set.intersection(*(set(group["trial"]) for _, group in having.groupby("method")))
+    first = having[having["method"] == having["method"].iloc[0]]
+    usable = with_infinite_failures(first[first["trial"].isin(common)] if common else first)
+    usable = usable.sort_values(["mse", "trial"])
+    chosen = usable.iloc[(len(usable) - 1) // 2]
+    trial = int(chosen["trial"])
+    try:
+        source, reference, truth = remade_problem(chosen.to_dict())
+        registrations = [
+            _registration(row, files[row["method"], row["settings"], trial])
+            for row in having[having["trial"] == trial].to_dict("records")
+        ]
+        text = scene_json(source, reference, truth, registrations)
+    except (ValueError, OSError, KeyError, TypeError) as error:  # a page without it is better than none
+        return [], [f"There is no interactive view of trial {trial}: {error}"]
+    sizes = f"{len(source)} points of the source, {len(reference)} of the reference"
+    caption = f"Trial {trial}, the median one of {chosen['method']} in the hardest cell: {sizes}. Drag to turn."
+    return [Scene(caption, text)], []
+
+
+def _registration(row: Row, path: Path) -> Registration:
+    with np.load(path) as arrays:
+        outcome = f"MSE {row['mse']:.4g}" if row["status"] == OK else "failed"
+        return Registration(
+            str(row["method"]), outcome, arrays["transformed"], arrays["matched"], arrays["reference_matched"]
+        )
+
+
+def _made(rows: list[Row], frame: pd.DataFrame) -> list[tuple[str, str]]:
+    """How the rows were made."""
+    counts = frame.groupby([*AXES, "method"], dropna=False).size()
+    trials = f"{counts.min()}" if counts.min() == counts.max() else f"{counts.min()} to {counts.max()}"
+    return [
+        (
+            "Command (put together from the rows; settings of methods that were overridden: see config.yaml)",
+            benchmark_command(frame),
+        ),
+        ("Trials", f"{trials} for each method and cell; {len(rows)} rows in all, {_failures(rows)} failed"),
+        *(
+            (label, "; ".join(sorted({str(row[key]) for row in rows if row.get(key) is not None})) or "not known")
+            for label, key in (
+                ("Versions", "versions"),
+                ("Machine", "host"),
+                ("Device", "device"),
+                ("Threads", "threads"),
+                ("Origin of the shape", "shape_origin"),
+            )
+        ),
+    ]
+
+
+def _failures(rows: list[Row]) -> int:
+    return sum(row["status"] != OK for row in rows)
+
+
+def _slug(text: str) -> str:
+    """A file's name for a title, without the suffix; the dots become points of a name that pathlib does not cut."""
+    return re.sub(r"[^\w=-]+", "-", text)

@@ -1,0 +1,208 @@
+"""The task behind ``experiment=scalability``: computation time of each method against the number of points."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from tqdm import tqdm
+
+from pwan import shapes
+from pwan.app.config import Checked
+from pwan.app.tasks import write_config
+from pwan.bench.cell import Cell, MethodEntry, settings_hash
+from pwan.bench.isolated import NOT_RUN, STOPPED, Work, measure
+from pwan.bench.rows import Row, RowFile, environment, newest
+from pwan.problem import OK
+from pwan.randomness import numpy_generator
+from pwan.report.scalability_figure import draw_scalability
+from pwan.settings import check_ranges
+from pwan.synthesis import make_problem
+
+NUMBERS = ("seconds_mean", "seconds_std", "memory_mb", "mse_initial_mean", "mse_mean", "seconds_predicted", "exponent")
+MEGABYTE, GIGABYTE = 2**20, 2**30
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Which sizes are measured, and when a method is too slow or too large for one.
+
+    Attributes:
+        sizes: numbers of points of the source, and of the reference's inliers, measured from small to large.
+        repeats: registrations of a size, each of a problem of its own; the mean is over these.
+        repeats_up_to: larger sizes than this are registered once.
+        limit_seconds: a registration that would take longer, by the power law through the two largest sizes that the
+            method did, is not run; one that does take longer is stopped.
+        memory_gb: the same of its memory, in GiB; None for 0.8 of the machine's.
+    """
+
+    sizes: tuple[int, ...] = (1000, 3000, 10_000, 30_000, 100_000, 300_000, 700_000)
+    repeats: int = 10
+    repeats_up_to: int = 10_000
+    limit_seconds: float = 600.0
+    memory_gb: float | None = None
+
+    def __post_init__(self) -> None:
+        check_ranges(
+            self,
+            positive=("sizes", "repeats", "limit_seconds", "memory_gb"),
+            at_least_zero=("repeats_up_to",),
+        )
+        if not self.sizes:
+            raise ValueError("sizes is empty; name at least one number of points, for example sizes=[1000,3000]")
+
+    def runs(self, points: int) -> int:
+        """How many registrations of this size are measured."""
+        return self.repeats if points <= self.repeats_up_to else 1
+
+    def memory(self) -> int:
+        """The limit in bytes."""
+        if self.memory_gb is not None:
+            return int(self.memory_gb * GIGABYTE)
+        return int(0.8 * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+
+    def limits(self) -> dict[str, float]:
+        """The columns that say at which limits a row was measured."""
+        return {"limit_seconds": self.limit_seconds, "limit_memory_mb": self.memory() / MEGABYTE}
+
+
+def run(checked: Checked, settings: Settings, folder: Path) -> int:
+    cell = checked.cell
+    shape = shapes.load(cell.shape, cell.shape_source)
+    sizes = sorted(set(settings.sizes))
+    shape.sample(sizes[-1], numpy_generator(cell.seed, "largest"))  # refuses a shape without a surface to draw from
+    # a method's settings follow from the kind of problem, so a small one of this kind tells them
+    example = make_problem(shape, _at(cell, sizes[0]).synthesis, seed=cell.seed, trials=[0])
+    used = {entry.name: entry.resolved(example) for entry in checked.entries}
+    lines: list[dict[str, Any]] = []
+    with RowFile(folder) as rows:
+        nodes = {entry.name: {"method": entry.method, **used[entry.name]} for entry in checked.entries}
+        write_config(folder, {**checked.resolved, "method": nodes})
+        total = len(checked.entries) * sum(settings.runs(points) for points in sizes)
+        with tqdm(total=total, desc="registrations", unit="run", mininterval=0.5 if sys.stderr.isatty() else 15) as bar:
+            for entry in checked.entries:
+                found = _measure_method(cell, entry, used[entry.name], sizes, settings, rows, bar)
+                lines += [{**line, "exponent": _exponent(found)} for line in found]
+                summary = pd.DataFrame(lines).astype(dict.fromkeys(NUMBERS, float))  # None becomes NaN
+                summary.to_csv(folder / "summary.csv", index=False)
+                draw_scalability(summary, f"{shape.name} ({shape.source}), one thread", folder / "scalability.png")
+    columns = ["method", "points", "status", "runs", "seconds_mean", "memory_mb", "mse_mean", "exponent", "reason"]
+    print(summary[columns].to_string(index=False, float_format=lambda x: f"{x:.4g}", na_rep="-"))
+    return 0 if (summary.groupby("method")["runs"].sum() > 0).all() else 1
+
+
+def power_law(sizes: Sequence[float], values: Sequence[float]) -> tuple[float, float]:
+    """Factor and exponent of values = factor * sizes^exponent, by least squares of the logarithms.
+
+    One size alone is taken for linear: no method does with less than a look at each point.
+    """
+    if len(sizes) == 1:
+        return values[0] / sizes[0], 1.0
+    exponent, intercept = np.polyfit(np.log(sizes), np.log(np.maximum(values, 1e-9)), 1)
+    return float(np.exp(intercept)), float(exponent)
+
+
+def predict(sizes: Sequence[float], values: Sequence[float], points: int) -> float:
+    """The value at a larger size, by the power law through the two largest ones: at small ones the overhead counts."""
+    factor, exponent = power_law(sizes[-2:], values[-2:])
+    return factor * points**exponent if exponent > 0 else values[-1]
+
+
+def _at(cell: Cell, points: int) -> Cell:
+    return replace(cell, synthesis=replace(cell.synthesis, points=points))
+
+
+def _exponent(lines: list[dict[str, Any]]) -> float | None:
+    good = [line for line in lines if line["runs"]]
+    if len(good) < 2:
+        return None
+    return power_law([line["points"] for line in good], [line["seconds_mean"] for line in good])[1]
+
+
+def _measure_method(
+    cell: Cell, entry: MethodEntry, used: dict[str, Any], sizes: list[int], settings: Settings, rows: RowFile, bar: Any
+) -> list[dict[str, Any]]:
+    """A line for each size. What is not in the rows yet is measured, and each row is written as it comes."""
+    lines: list[dict[str, Any]] = []
+    clock = bar.refresh if sys.stderr.isatty() else lambda: None  # goes on during a long registration
+    for points in sizes:
+        sized, start = _at(cell, points), bar.n
+        key, wanted = settings_hash(sized, entry, used), settings.runs(points)
+        bar.set_postfix_str(f"{entry.name}, {points} points")
+        there = _finished(rows, key, settings)
+        missing = tuple(k for k in range(wanted) if k not in there)
+        bar.update(wanted - len(missing))
+        reason, seconds = _refusal(lines, points, settings)
+        ended = any(row["status"] == STOPPED for row in there.values())
+        if missing and not reason and not ended:
+            work = Work(sized, entry, missing, settings.memory())
+            for row in measure(work, settings.limit_seconds, clock):
+                if row["status"] == NOT_RUN:  # nothing was tried: no row, so that the same command tries again
+                    reason = row["reason"]
+                    break
+                about = {"method": entry.name, "settings": key, **settings.limits(), **environment()}
+                rows.append({"experiment": cell.experiment, **sized.axes(), **about, **row})
+                bar.update(1)
+            there = _finished(rows, key, settings)
+        bar.update(start + wanted - bar.n)
+        done = [there[k] for k in range(wanted) if k in there]
+        lines.append(
+            {**_line(entry.name, points, done, reason), "seconds_predicted": seconds, "limit": settings.limit_seconds}
+        )
+    return lines
+
+
+def _refusal(lines: list[dict[str, Any]], points: int, settings: Settings) -> tuple[str, float | None]:
+    """Why a size is not run, or nothing; and the seconds that it would take, where these can be told."""
+    for line in lines:
+        if line["status"] in (STOPPED, NOT_RUN):
+            return f"{line['points']} points were too many already", None
+    good = [line for line in lines if line["runs"]]
+    if not good:
+        return "", None
+    sizes = [line["points"] for line in good]
+    seconds = predict(sizes, [line["seconds_mean"] for line in good], points)
+    if seconds > settings.limit_seconds:
+        return f"would take {seconds:.3g} s, the limit is {settings.limit_seconds:.3g} s", seconds
+    needed = predict(sizes, [line["memory_mb"] for line in good], points) * MEGABYTE
+    if needed > settings.memory():
+        limit = settings.memory() / GIGABYTE
+        return f"would take {needed / GIGABYTE:.3g} GiB of memory, the limit is {limit:.3g} GiB", seconds
+    return "", seconds
+
+
+def _finished(rows: RowFile, key: str, settings: Settings) -> dict[int, Row]:
+    """The rows of a cell by repeat; one that was stopped at lower limits than those of now counts for nothing."""
+    return {
+        row["trial"]: row
+        for row in newest(rows.rows)
+        if row["settings"] == key
+        and not (row["status"] == STOPPED and any(row[name] < now for name, now in settings.limits().items()))
+    }
+
+
+def _line(method: str, points: int, done: list[Row], reason: str) -> dict[str, Any]:
+    """One line of the summary, from the rows of one method and size."""
+    good = [row for row in done if row["status"] == OK]
+    bad = [row for row in done if row["status"] != OK]
+    found = {name: [row[name] for row in good] for name in ("seconds", "memory_mb", "mse_initial", "mse")}
+    statuses = {row["status"] for row in done} or {NOT_RUN}
+    return {
+        "method": method,
+        "points": points,
+        "status": next(s for s in (STOPPED, OK, *sorted(statuses)) if s in statuses),
+        "runs": len(good),
+        "failed": len(bad),
+        "seconds_mean": float(np.mean(found["seconds"])) if good else None,
+        "seconds_std": float(np.std(found["seconds"], ddof=1)) if len(good) > 1 else None,
+        "memory_mb": float(np.max(found["memory_mb"])) if good else None,
+        "mse_initial_mean": float(np.mean(found["mse_initial"])) if good else None,
+        "mse_mean": float(np.mean(found["mse"])) if good else None,
+        "reason": "; ".join(dict.fromkeys(filter(None, [*(row["reason"] for row in bad), reason]))),
+    }

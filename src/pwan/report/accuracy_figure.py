@@ -1,0 +1,176 @@
+"""The paper's accuracy figure: the median error of each method against what a sweep varies, on a log scale."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from pwan.report.published import PublishedTable
+
+BANDS = ("quartiles", "std")
+LABELS = {
+    "outlier_ratio": "outliers for each point of the shape",
+    "keep": "share of each set that the crop leaves",
+    "points": "points N",
+    "deformation_lambda": "stiffness of the deformation",
+    "noise": "standard deviation of the noise",
+    "distance": "distance threshold h of the problem",
+    "mass_factor": "mass m over the true one",
+}
+# Okabe and Ito's colours, which colour-blind readers can tell apart; more methods than colours get another dash
+COLOURS = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+MARKS = "os^Dv<>"
+DASHES = ("-", "--", ":")
+_HUGE = 1e300  # stands for infinity where quantiles are interpolated
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One method's errors: axis values x (k,), and the medians and edges of the band there (k,); inf: most failed."""
+
+    method: str
+    x: np.ndarray
+    median: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    trials: np.ndarray
+
+
+def curves(rows: pd.DataFrame, axis: str, band: str = "quartiles") -> list[Curve]:
+    """The curve of each method, in the order in which the methods come in the rows.
+
+    Args:
+        rows: one line a trial with the columns ``axis``, "method", "status" and "mse"; a trial whose status is not
+            "ok" counts as an infinite error in medians and quartiles.
+        axis: the numeric column that varies.
+        band: "quartiles", or "std": the median plus and minus the sample standard deviation over the trials that did
+            not fail, as in the paper's figure.
+
+    Raises:
+        ValueError: another band, a missing column, or no rows.
+    """
+    if band not in BANDS:
+        raise ValueError(f"band must be one of {', '.join(BANDS)}, got {band!r}")
+    missing = [name for name in (axis, "method", "status", "mse") if name not in rows]
+    if missing or rows.empty:
+        raise ValueError(f"the accuracy figure needs rows with {axis}, method, status and mse; missing: {missing}")
+    return [_curve(str(method), group, axis, band) for method, group in rows.groupby("method", sort=False)]
+
+
+def draw_accuracy(
+    rows: pd.DataFrame,
+    axis: str,
+    title: str,
+    path: Path,
+    *,
+    band: str = "quartiles",
+    published: PublishedTable | None = None,
+) -> list[Path]:
+    """Write the figure as PNG and PDF beside each other: a line and a band for each method.
+
+    A median that is infinite (most trials failed) is a cross at the upper edge. Published errors of the methods
+    drawn, within the range of the rows, are hollow stars in the method's colour.
+
+    Args:
+        rows, axis, band: see :func:`curves`.
+        path: of the PNG; the PDF has the suffix .pdf.
+        published: a table on the same axis; another axis's is not drawn.
+
+    Returns:
+        The two files.
+
+    Raises:
+        ValueError: see :func:`curves`.
+    """
+    lines = curves(rows, axis, band)
+    table = published if published is not None and published.axis == axis else None
+    low, high = rows[axis].min() - 1e-9, rows[axis].max() + 1e-9  # what lies beyond our range would squeeze the curves
+    stars = {
+        line.method: [] if table is None else [point for point in table.points(line.method) if low <= point[0] <= high]
+        for line in lines
+    }
+    figure = Figure(figsize=(7.6, 5.0), dpi=130, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes: Any = figure.add_subplot()
+    bottom, top = _limits(lines, [y for points in stars.values() for _, y in points])
+    axes.set(yscale="log", ylim=(bottom, top), xlabel=LABELS.get(axis, axis), ylabel="MSE")
+    if rows[axis].nunique() <= 12:
+        axes.set_xticks(np.unique(rows[axis]))
+    axes.grid(True, which="major", color="#dddddd", linewidth=0.6)
+    drawn: set[tuple[float, float]] = set()  # two of our methods may be compared with one published number
+    for i, line in enumerate(lines):
+        colour, mark, dash = COLOURS[i % len(COLOURS)], MARKS[i % len(MARKS)], DASHES[i // len(COLOURS) % len(DASHES)]
+        shown = np.isfinite(line.median)  # (k,)
+        median = np.where(shown, line.median, np.nan)
+        axes.plot(line.x, median, dash, marker=mark, markersize=4.5, color=colour, label=line.method, zorder=3)
+        lower, upper = (np.clip(np.where(shown, edge, np.nan), bottom, top) for edge in (line.lower, line.upper))
+        axes.fill_between(line.x, lower, upper, color=colour, alpha=0.15, linewidth=0)
+        failed = line.x[~shown]
+        axes.plot(failed, np.full(len(failed), top), "x", color=colour, clip_on=False, markersize=8, zorder=5)
+        points = [point for point in stars[line.method] if point not in drawn]
+        drawn.update(points)
+        axes.plot(*np.array(points).reshape(-1, 2).T, "*", color=colour, fillstyle="none", markersize=12, zorder=4)
+    handles = axes.get_legend_handles_labels()[0]
+    if drawn:
+        handles.append(_key("*", "published (one example, N = 2000)"))
+    if any(not np.isfinite(line.median).all() for line in lines):
+        handles.append(_key("x", "most trials failed"))
+    # outside, where no curve can be: the curves of six methods fill the whole axes
+    axes.legend(handles=handles, fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.3)
+    axes.set_title(f"{title}\n{_caption(lines, band)}", fontsize=9, parse_math=False)
+    files = [path.with_name(f"{path.stem}.png"), path.with_name(f"{path.stem}.pdf")]
+    figure.savefig(files[0])
+    figure.savefig(files[1], metadata={"CreationDate": None})  # equal rows give an equal file
+    return files
+
+
+def _curve(method: str, group: pd.DataFrame, axis: str, band: str) -> Curve:
+    ok = group["status"] == "ok"
+    errors = group["mse"].astype(float).where(ok, np.inf)  # (T,)
+    table = pd.DataFrame({"x": group[axis].astype(float), "error": errors}).groupby("x")["error"]
+    median = table.median()
+    if band == "quartiles":
+        # linear, as in the summary; next to a failure infinite, which pandas would make NaN
+        huge = table.apply(lambda group: group.clip(upper=_HUGE).quantile([0.25, 0.75])).unstack()  # (k, 2)
+        lower, upper = (huge[share].where(huge[share] < _HUGE / 1e9, np.inf) for share in (0.25, 0.75))
+    else:
+        finite = errors.replace(np.inf, np.nan)
+        spread = finite.groupby(group[axis].astype(float)).std().reindex(median.index).fillna(0.0)
+        lower, upper = median - spread, median + spread
+    return Curve(
+        method,
+        median.index.to_numpy(),
+        median.to_numpy(),
+        lower.to_numpy(),
+        upper.to_numpy(),
+        table.size().to_numpy(),
+    )
+
+
+def _limits(lines: list[Curve], published: list[float]) -> tuple[float, float]:
+    """The range of the log axis: everything positive and finite; a band that reaches below zero does not stretch it."""
+    values = np.concatenate([*(np.concatenate([line.median, line.lower, line.upper]) for line in lines), published])
+    medians = np.concatenate([*(line.median for line in lines), published])
+    medians = medians[np.isfinite(medians) & (medians > 0)]
+    if not len(medians):
+        return 1e-4, 1.0
+    values = values[np.isfinite(values) & (values > 0.3 * medians.min())]
+    return float(min(values.min(), medians.min()) / 1.4), float(max(values.max(), medians.max()) * 1.4)
+
+
+def _key(mark: str, label: str) -> Line2D:
+    return Line2D([], [], linestyle="", marker=mark, markersize=9, color="#444444", fillstyle="none", label=label)
+
+
+def _caption(lines: list[Curve], band: str) -> str:
+    counts = np.concatenate([line.trials for line in lines])
+    trials = f"{counts.min()}" if counts.min() == counts.max() else f"{counts.min()} to {counts.max()}"
+    width = "quartiles" if band == "quartiles" else "median ± standard deviation"
+    return f"median of {trials} trials a point; band: {width}"

@@ -1,0 +1,206 @@
+"""One HTML page with everything in it: opens from disk without a network, and without a server."""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pandas as pd
+from PIL import Image
+from plotly.offline import get_plotlyjs
+
+COLOURS = 64  # of an embedded picture: a third of the file, and no difference that an eye sees
+MAX_LINES = 200  # of a table
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with its caption; a folded one is seen after a click."""
+
+    caption: str
+    frame: pd.DataFrame
+    folded: bool = False
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture file and its caption; a folded one is seen after a click."""
+
+    caption: str
+    path: Path
+    folded: bool = False
+
+
+@dataclass(frozen=True)
+class Scene:
+    """An interactive view: what ``scene_json`` gives, and its caption."""
+
+    caption: str
+    json: str
+
+
+@dataclass(frozen=True)
+class Section:
+    """What the page shows of one experiment, in this order.
+
+    Attributes:
+        name: its title and its line in the table of contents.
+        made: pairs of a label and a text: how it was made.
+        tables, pictures, scenes: see their classes.
+        notes: sentences about what could not be shown, and why.
+        files: pairs of a title and a text, each folded (the configuration).
+    """
+
+    name: str
+    made: Sequence[tuple[str, str]] = ()
+    tables: Sequence[Table] = ()
+    pictures: Sequence[Picture] = ()
+    scenes: Sequence[Scene] = ()
+    notes: Sequence[str] = ()
+    files: Sequence[tuple[str, str]] = field(default_factory=tuple)
+
+
+def write_page(title: str, sections: Sequence[Section], path: Path) -> None:
+    """Write the page in one move. Equal sections give an equal file; every text is escaped.
+
+    Raises:
+        ValueError: no section.
+        OSError: a picture that cannot be read, with its name.
+    """
+    if not sections:
+        raise ValueError("the page needs at least one section")
+    anchors = [f"s{i}" for i in range(len(sections))]
+    contents = "".join(
+        f'<li><a href="#{anchor}">{html.escape(section.name)}</a></li>\n'
+        for anchor, section in zip(anchors, sections, strict=True)
+    )
+    body = "".join(_section(section, anchor) for section, anchor in zip(sections, anchors, strict=True))
+    scripts = ""
+    if any(section.scenes for section in sections):
+        scripts = f"<script>{get_plotlyjs()}</script>\n<script>{_SCENES}</script>\n"
+    text = (
+        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n{_POLICY}\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n<link rel="icon" href="data:,">\n'
+        f"<title>{html.escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<h1>{html.escape(title)}</h1>\n"
+        f"<nav><ol>\n{contents}</ol></nav>\n{body}{scripts}</body>\n</html>\n"
+    )
+    half = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    half.write_text(text, encoding="utf-8")
+    os.replace(half, path)
+
+
+def table_html(frame: pd.DataFrame) -> str:
+    """The table, escaped, numbers with four digits; what is beyond ``MAX_LINES`` lines is counted."""
+    shown = frame.head(MAX_LINES).map(_cell)
+    names = {name: html.escape(str(name).replace("_", " ")) for name in shown.columns}
+    markup: str = shown.rename(columns=names).to_html(index=False, border=0, na_rep="–", escape=False)
+    if len(frame) > MAX_LINES:
+        markup += f"<p>{len(frame) - MAX_LINES} more lines are in the file.</p>"
+    return f'<div class="wide">{markup}</div>'
+
+
+def _cell(value: object) -> str:
+    """One cell as markup; escaped here, for pandas would escape the numbers' signs too."""
+    if isinstance(value, float):
+        return "–" if value != value else "∞" if value == float("inf") else f"{value:.4g}"
+    return "–" if value is None or value is pd.NA else html.escape(str(value))
+
+
+def _section(section: Section, anchor: str) -> str:
+    parts = [f'<section id="{anchor}">\n<h2>{html.escape(section.name)}</h2>\n']
+    parts += [_table(table) for table in section.tables if not table.folded]
+    parts += [_picture(picture) for picture in section.pictures if not picture.folded]
+    for i, scene in enumerate(section.scenes):
+        name = f"{anchor}-scene{i}"
+        parts.append(
+            f'<figure><figcaption>{html.escape(scene.caption)}</figcaption>\n<div class="scene" data-figure="{name}">'
+            f'</div></figure>\n<script type="application/json" id="{name}">{scene.json}</script>\n'
+        )
+    parts += [_picture(picture) for picture in section.pictures if picture.folded]
+    parts += [_table(table) for table in section.tables if table.folded]
+    parts += [f'<p class="note">{html.escape(note)}</p>\n' for note in section.notes]
+    made = "".join(f"<dt>{html.escape(label)}</dt><dd>{html.escape(text)}</dd>\n" for label, text in section.made)
+    if made:
+        parts.append(f"<h3>How it was made</h3>\n<dl>\n{made}</dl>\n")
+    parts += [
+        f"<details><summary>{html.escape(title)}</summary><pre>{html.escape(text)}</pre></details>\n"
+        for title, text in section.files
+    ]
+    return "".join(parts) + "</section>\n"
+
+
+def _table(table: Table) -> str:
+    caption, markup = html.escape(table.caption), table_html(table.frame)
+    if table.folded:
+        return f"<details><summary>{caption}</summary>{markup}</details>\n"
+    return f"<h3>{caption}</h3>\n{markup}\n"
+
+
+def _picture(picture: Picture) -> str:
+    caption = html.escape(picture.caption)
+    image = f'<img alt="{caption}" src="data:image/png;base64,{_embedded(picture.path)}">'
+    if picture.folded:
+        return f"<details><summary>{caption}</summary>{image}</details>\n"
+    return f"<figure><figcaption>{caption}</figcaption>{image}</figure>\n"
+
+
+def _embedded(path: Path) -> str:
+    """The picture with fewer colours, in base64."""
+    buffer = io.BytesIO()
+    with Image.open(path) as image:
+        image.convert("RGB").quantize(COLOURS).save(buffer, "PNG", optimize=True)
+    return base64.b64encode(buffer.getvalue()).decode()
+
+
+# the browser itself refuses anything from outside the file
+_POLICY = (
+    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'unsafe-inline'; "
+    "style-src 'unsafe-inline'; img-src data: blob:\">"
+)
+_STYLE = re.sub(
+    r"\s+",
+    " ",
+    """
+body { font: 16px/1.5 system-ui, sans-serif; color: #222; max-width: 76rem; margin: 2rem auto; padding: 0 1rem; }
+h1, h2, h3 { line-height: 1.2; }
+h2 { margin-top: 3rem; border-bottom: 1px solid #ccc; padding-bottom: .3rem; }
+h3 { font-size: 1rem; margin: 1.5rem 0 .5rem; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums; }
+th, td { padding: .25rem .6rem; text-align: right; border-bottom: 1px solid #e4e4e4; white-space: nowrap; }
+th { vertical-align: bottom; white-space: normal; }
+figure { margin: 1.5rem 0; }
+figcaption { font-size: .9rem; margin-bottom: .4rem; }
+img { max-width: 100%; height: auto; }
+.scene { height: 36rem; border: 1px solid #ddd; }
+.note { background: #fff6e0; padding: .4rem .8rem; }
+dt { font-weight: 600; }
+dd { margin: 0 0 .4rem 0; font-family: ui-monospace, monospace; font-size: .85rem; overflow-wrap: anywhere; }
+dd { white-space: pre-wrap; }
+details { margin: .4rem 0; }
+summary { cursor: pointer; }
+pre { background: #f6f6f6; padding: .8rem; overflow-x: auto; font-size: .8rem; }
+""",
+)
+# A browser keeps few 3-D pictures alive at a time, so each is made when it comes into view and dropped when it leaves.
+_SCENES = """
+const watcher = new IntersectionObserver(entries => {
+  for (const {target, isIntersecting} of entries) {
+    if (isIntersecting) {
+      const {data, layout} = JSON.parse(document.getElementById(target.dataset.figure).textContent);
+      Plotly.newPlot(target, data, layout, {
+        responsive: true, displaylogo: false, showSendToCloud: false, plotlyServerURL: "",  // nothing leaves the page
+      });
+    } else {
+      Plotly.purge(target);
+    }
+  }
+}, {rootMargin: "300px"});
+document.querySelectorAll(".scene").forEach(scene => watcher.observe(scene));
+"""

@@ -1,0 +1,123 @@
+"""An interactive view of one problem and what each method made of it, as plotly's JSON."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from pwan.report.trial_figure import LEFT, REFERENCE, SOURCE, TRUTH, UNMATCHED
+
+LIMIT = 6000  # points of one set that are shown; more make the page slow, not clearer
+
+
+@dataclass(frozen=True)
+class Registration:
+    """What one method made of the problem: moved points (r, D), masks of what it matched (r,) and (q,), its outcome."""
+
+    method: str
+    outcome: str
+    transformed: np.ndarray
+    matched: np.ndarray
+    reference_matched: np.ndarray
+
+
+def scene_json(
+    source: np.ndarray, reference: np.ndarray, truth: np.ndarray, registrations: Sequence[Registration]
+) -> str:
+    """The figure as JSON that is safe inside a script element: plotly escapes <, > and /.
+
+    A menu chooses what is shown: the initial sets, or the sets as one method registered them, coloured by matched.
+
+    Args:
+        source: (r, D) before registration, D = 2 or 3; of larger sets every k-th point is shown.
+        reference: (q, D).
+        truth: (r, D).
+        registrations: at least one.
+
+    Raises:
+        ValueError: no registration, or arrays whose sizes do not fit.
+    """
+    if not registrations:
+        raise ValueError("the interactive view needs at least one registration")
+    moving, staying = (slice(None, None, -(-len(points) // LIMIT)) for points in (source, reference))
+    groups: list[list[Any]] = [
+        [
+            _points(reference[staying], REFERENCE, "reference"),
+            _points(source[moving], SOURCE, "source"),
+            _points(truth[moving], TRUTH, "truth", shown=False),
+        ]
+    ]
+    for one in registrations:
+        if one.transformed.shape != source.shape or len(one.reference_matched) != len(reference):
+            raise ValueError(
+                f"the result of {one.method} has {one.transformed.shape} moved points and "
+                f"{len(one.reference_matched)} of the reference, but the problem has {source.shape} and "
+                f"{len(reference)}; its files belong to other settings"
+            )
+        there, moved = one.reference_matched[staying].astype(bool), one.matched[moving].astype(bool)
+        groups.append(
+            [
+                _points(reference[staying][~there], UNMATCHED, "reference, not matched"),
+                _points(reference[staying][there], REFERENCE, "reference, matched"),
+                _points(truth[moving], TRUTH, "truth"),
+                _points(one.transformed[moving][~moved], LEFT, "registered, not matched"),
+                _points(one.transformed[moving][moved], SOURCE, "registered, matched"),
+            ]
+        )
+    start = 1  # the first method's result is shown at first
+    owner = [number for number, group in enumerate(groups) for trace in group if len(trace.x)]
+    traces = [trace for group in groups for trace in group if len(trace.x)]
+    wanted = [True if trace.visible is None else trace.visible for trace in traces]
+    views = [
+        [shown if at == number else False for at, shown in zip(owner, wanted, strict=True)]
+        for number in range(len(groups))
+    ]
+    for trace, shown in zip(traces, views[start], strict=True):
+        trace.visible = shown
+    labels = ["initial sets", *(f"{one.method}: {one.outcome}" for one in registrations)]
+    buttons = [
+        {"label": html.escape(label), "method": "restyle", "args": [{"visible": view}]}
+        for label, view in zip(labels, views, strict=True)
+    ]
+    everything = np.concatenate([source, reference, truth])
+    figure = go.Figure(traces, _layout(everything))
+    menu = {"buttons": buttons, "active": start, "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom"}
+    figure.update_layout(updatemenus=[menu])
+    text = figure.to_json()
+    assert text is not None and "</" not in text
+    return text
+
+
+def _points(points: np.ndarray, colour: str, name: str, *, shown: bool = True) -> Any:
+    """One cloud; what the legend hides at first can be clicked there."""
+    marker = {"color": colour, "size": 2.5 if points.shape[1] == 3 else 4}
+    columns = dict(zip("xyz", points.T.astype(np.float32), strict=False))
+    more = {"name": name, "mode": "markers", "marker": marker, "hoverinfo": "name"}
+    kind = go.Scatter3d if points.shape[1] == 3 else go.Scatter
+    return kind(**columns, **more, visible=None if shown else "legendonly")
+
+
+def _layout(points: np.ndarray) -> go.Layout:
+    """The same cube for every view, so that they can be compared; no axes; y of the shapes points up."""
+    centre = (points.max(0) + points.min(0)) / 2
+    half = (points.max(0) - points.min(0)).max() / 2 * 1.02
+    axis: dict[str, Any] = {"visible": False}
+    ranges = [[float(c - half), float(c + half)] for c in centre]
+    common: dict[str, Any] = {
+        "template": "none",
+        "margin": {"l": 0, "r": 0, "t": 60, "b": 0},
+        "legend": {"x": 1, "xanchor": "right", "y": 1, "itemsizing": "constant"},
+        "uirevision": "kept",  # the view stays as the reader turned it when another method is chosen
+    }
+    if points.shape[1] == 2:
+        return go.Layout(
+            **common, xaxis={**axis, "range": ranges[0]}, yaxis={**axis, "range": ranges[1], "scaleanchor": "x"}
+        )
+    cube = {f"{name}axis": {**axis, "range": bounds} for name, bounds in zip("xyz", ranges, strict=True)}
+    camera = {"up": {"x": 0, "y": 1, "z": 0}, "eye": {"x": 0.35, "y": 0.3, "z": 1.15}}
+    return go.Layout(**common, scene={**cube, "aspectmode": "cube", "camera": camera, "dragmode": "orbit"})

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+from pwan.report.page import MAX_LINES, Picture, Scene, Section, Table, table_html, write_page
+from pwan.report.scene import LIMIT, Registration, scene_json
+
+EVIL = "</script><script>alert(1)</script>&\"'"
+
+
+def clouds(r=12, q=20, d=3):
+    generator = np.random.default_rng(0)
+    return generator.normal(size=(r, d)), generator.normal(size=(q, d)), generator.normal(size=(r, d))
+
+
+def registration(method="pwan", r=12, q=20, d=3):
+    generator = np.random.default_rng(1)
+    moved = generator.normal(size=(r, d))
+    return Registration(method, "MSE 0.1", moved, np.arange(r) % 3 > 0, np.arange(q) % 2 > 0)
+
+
+def make_picture(tmp_path):
+    path = tmp_path / "picture.png"
+    Image.fromarray(np.linspace(0, 255, 20 * 30 * 3).reshape(20, 30, 3).astype(np.uint8)).save(path)
+    return path
+
+
+def test_a_menu_chooses_between_the_initial_sets_and_each_method():
+    figure = json.loads(scene_json(*clouds(), [registration("pwan"), registration("cpd")]))
+    buttons = figure["layout"]["updatemenus"][0]["buttons"]
+    assert [button["label"] for button in buttons] == ["initial sets", "pwan: MSE 0.1", "cpd: MSE 0.1"]
+    names = [trace["name"] for trace in figure["data"]]
+    shown = [
+        [name for name, on in zip(names, button["args"][0]["visible"], strict=True) if on is True] for button in buttons
+    ]
+    registered = [
+        "reference, not matched",
+        "reference, matched",
+        "truth",
+        "registered, not matched",
+        "registered, matched",
+    ]
+    assert shown == [["reference", "source"], registered, registered]
+    assert [trace["visible"] for trace in figure["data"]] == buttons[1]["args"][0]["visible"]
+    for button in buttons:  # nothing of one method is shown with another
+        assert len(button["args"][0]["visible"]) == len(names) == 13
+
+
+@pytest.mark.parametrize(("d", "kind"), [(2, "scatter"), (3, "scatter3d")])
+def test_flat_and_solid(d, kind):
+    figure = json.loads(scene_json(*clouds(d=d), [registration(d=d)]))
+    assert {trace["type"] for trace in figure["data"]} == {kind}
+
+
+def test_what_is_empty_is_left_out_of_the_legend():
+    one = registration()
+    complete = Registration("pwan", "MSE 0", one.transformed, np.ones(12, bool), np.ones(20, bool))
+    names = [trace["name"] for trace in json.loads(scene_json(*clouds(), [complete]))["data"]]
+    assert names == ["reference", "source", "truth", "reference, matched", "truth", "registered, matched"]
+
+
+def test_large_sets_are_thinned():
+    r, q = 2 * LIMIT + 1, 30
+    figure = json.loads(scene_json(*clouds(r, q), [registration(r=r, q=q)]))
+    sizes = {trace["name"]: len(trace["x"]["bdata"]) * 3 // 4 // 4 for trace in figure["data"]}  # base64 of float32
+    assert LIMIT / 2 < sizes["source"] <= LIMIT and sizes["reference"] == 30
+
+
+def test_scene_refuses_what_does_not_fit():
+    with pytest.raises(ValueError, match="at least one registration"):
+        scene_json(*clouds(), [])
+    with pytest.raises(ValueError, match="the result of cpd has"):
+        scene_json(*clouds(), [registration("cpd", r=11)])
+
+
+def test_page_escapes_every_text(tmp_path):
+    frame = pd.DataFrame({EVIL: [EVIL, 1.0], "x": [1.0, float("inf")]})
+    section = Section(
+        EVIL,
+        made=[(EVIL, EVIL)],
+        tables=[Table(EVIL, frame), Table(EVIL, frame, folded=True)],
+        pictures=[Picture(EVIL, make_picture(tmp_path)), Picture(EVIL, make_picture(tmp_path), folded=True)],
+        scenes=[Scene(EVIL, scene_json(*clouds(), [registration(EVIL)]))],
+        notes=[EVIL],
+        files=[(EVIL, EVIL)],
+    )
+    write_page(EVIL, [section], tmp_path / "page.html")
+    text = (tmp_path / "page.html").read_text()
+    assert "alert(1)</script>" not in text
+    assert text.count("&lt;/script&gt;&lt;script&gt;alert(1)") >= 13
+
+
+def test_page_holds_everything_and_plotly_once(tmp_path):
+    scene = Scene("scene", scene_json(*clouds(), [registration()]))
+    sections = [Section(f"part {i}", pictures=[Picture("p", make_picture(tmp_path))], scenes=[scene]) for i in range(3)]
+    write_page("title", sections, tmp_path / "page.html")
+    text = (tmp_path / "page.html").read_text()
+    assert text.count("plotly.js v") == 1
+    assert 4e6 < len(text) < 6e6
+    assert len(re.findall(r'<li><a href="#s\d">part \d</a></li>', text)) == 3
+    assert not re.search(r'(src|href)="(?!#|data:)', text.replace(text[text.index("plotly.js v") :], ""))
+    write_page("title", sections, tmp_path / "again.html")
+    assert (tmp_path / "again.html").read_bytes() == (tmp_path / "page.html").read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["again.html", "page.html", "picture.png"]
+
+
+def test_page_without_a_scene_is_small(tmp_path):
+    write_page("title", [Section("only text", notes=["a note"])], tmp_path / "page.html")
+    assert (tmp_path / "page.html").stat().st_size < 10_000
+
+
+def test_page_needs_a_section(tmp_path):
+    with pytest.raises(ValueError, match="at least one section"):
+        write_page("title", [], tmp_path / "page.html")
+
+
+def test_table_spells_numbers():
+    frame = pd.DataFrame({"a_b": [0.123456, float("nan"), float("inf")], "n": [1, 20, 3], "t": ["x", None, "<"]})
+    markup = table_html(frame)
+    cells = re.findall(r"<t[dh]>(.*?)</t[dh]>", markup)
+    assert cells == ["a b", "n", "t", "0.1235", "1", "x", "–", "20", "–", "∞", "3", "&lt;"]
+    long = table_html(pd.DataFrame({"n": range(MAX_LINES + 7)}))
+    assert "7 more lines" in long and long.count("<tr") == MAX_LINES + 1
