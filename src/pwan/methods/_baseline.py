@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-from pwan.normalisation import Normalisation, normalise
+from pwan.normalisation import Frame, Normalisation, normalise
 from pwan.problem import FAILED, OK, Observer, Progress, RegistrationProblem, RegistrationResult, check_seeds
 from pwan.registration.pipeline import matched_points
 from pwan.registration.presets import resolve_kind
@@ -119,11 +119,42 @@ def register_each(
             displacement[k] = torch.from_numpy(fit.displacement)
             steps[k], reasons[k], history[k] = fit.steps, fit.stop_reason, fit.history
         seconds[k] += time.perf_counter() - started
+    return unrefined_result(
+        problem,
+        frame,
+        affine,
+        translation,
+        displacement,
+        status=status,
+        stop_reason=reasons,
+        steps=steps,
+        seconds=seconds,
+        history=history,
+    )
+
+
+def unrefined_result(
+    problem: RegistrationProblem,
+    frame: Frame,
+    affine: torch.Tensor,
+    translation: torch.Tensor,
+    displacement: torch.Tensor,
+    *,
+    status: list[str],
+    stop_reason: list[str],
+    steps: list[int],
+    seconds: list[float],
+    history: list[dict[str, list[float]]],
+) -> RegistrationResult:
+    """Normalised maps (B, D, D), (B, 1, D), (B, r, D) as the result of a method without refinement.
+
+    ``seconds`` is the time of each problem so far; that of bringing the batch back is added in equal shares.
+    """
     started = time.perf_counter()
     transformed, affine, translation, displacement = frame.bring_back(problem.source, affine, translation, displacement)
     kind, limited = resolve_kind(problem, "auto")
     matched, reference_matched = matched_points(transformed, limited, kind)
-    shared = (time.perf_counter() - started) / b
+    shared = (time.perf_counter() - started) / len(problem)
     return RegistrationResult(
         transformed=transformed,
         transformed_unrefined=transformed,
@@ -133,7 +164,7 @@ def register_each(
         matched=matched,
         reference_matched=reference_matched,
         status=status,
-        stop_reason=reasons,
+        stop_reason=stop_reason,
         steps=steps,
         seconds=[s + shared for s in seconds],
         history=history,

@@ -43,23 +43,31 @@ def register(
 def _solve(settings: Settings, source: np.ndarray, reference: np.ndarray, seed: int, report: Report) -> Fit:
     from pycpd import DeformableRegistration
 
+    with library_call("pycpd"):
+        return fit(DeformableRegistration, settings, source, reference, report)
+
+
+def fit(
+    registration: Any, settings: Any, source: np.ndarray, reference: np.ndarray, report: Report, **options: Any
+) -> Fit:
+    """Run a class with the interface of pycpd's deformable registration, which other packages have taken over."""
     variances: list[float] = []
 
     def callback(iteration: int, error: float, X: np.ndarray, Y: np.ndarray) -> None:
         variances.append(float(found.sigma2))
         report(iteration, settings.max_iterations, np.array(Y))
 
-    with library_call("pycpd"):
-        found: Any = DeformableRegistration(
-            X=reference,
-            Y=source,
-            alpha=settings.smoothness,
-            beta=settings.beta,
-            w=settings.outlier_weight,
-            max_iterations=settings.max_iterations,
-            tolerance=settings.tolerance,
-        )
-        found.register(callback)
+    found = registration(
+        X=reference,
+        Y=source,
+        alpha=settings.smoothness,
+        beta=settings.beta,
+        w=settings.outlier_weight,
+        max_iterations=settings.max_iterations,
+        tolerance=settings.tolerance,
+        **options,
+    )
+    found.register(callback)
     return Fit.displaced(
         found.TY - source, len(variances), em_stop_reason(len(variances), settings), {"sigma2": variances}
     )

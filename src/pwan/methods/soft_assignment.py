@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pwan.methods._baseline import unrefined_result
 from pwan.normalisation import Normalisation, matches_whole_source, normalise
 from pwan.problem import FAILED, OK, Observer, Progress, RegistrationProblem, RegistrationResult, check_seeds
-from pwan.registration.pipeline import matched_points
 from pwan.registration.presets import resolve_kind
 from pwan.registration.refinement import SoftSettings, soft_assignment
 from pwan.registration.solver import draw_landmarks
@@ -71,7 +71,7 @@ def register(
     """Register a batch of problems at once; the mass type keeps the m best matched source points in each step."""
     check_seeds(problem, seeds)
     started = time.perf_counter()
-    kind, limited = resolve_kind(problem, "auto")
+    _, limited = resolve_kind(problem, "auto")
     soft = settings.for_case(whole=bool(matches_whole_source(limited).all()))
     normalised, frame = normalise(limited, settings.normalisation)
     source = normalised.source
@@ -89,17 +89,11 @@ def register(
     found = soft_assignment(transform, identity, normalised.reference, normalised.mass, soft, list(seeds), told)
     good = found.isfinite().all(-1).all(-1)  # (B,)
     found = torch.where(good[:, None, None], found, identity)
-    transformed, affine, translation, displacement = frame.bring_back(limited.source, *parts(found))
-    matched, reference_matched = matched_points(transformed, limited, kind)
     b = len(problem)
-    return RegistrationResult(
-        transformed=transformed,
-        transformed_unrefined=transformed,
-        affine=affine,
-        translation=translation,
-        displacement=displacement,
-        matched=matched,
-        reference_matched=reference_matched,
+    return unrefined_result(
+        limited,
+        frame,
+        *parts(found),
         status=[OK if fine else FAILED for fine in good.tolist()],
         stop_reason=[
             f"took all {soft.steps} steps"
