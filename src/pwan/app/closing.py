@@ -21,7 +21,7 @@ from hydra.experimental.callback import Callback
 from omegaconf import DictConfig
 
 from pwan.app.tasks.benchmark import read_outcomes
-from pwan.bench.rows import read_rows
+from pwan.bench.rows import in_one_move, read_rows
 from pwan.bench.summary import write_paired, write_summary
 
 OK, FAILED = 0, 1
@@ -63,9 +63,8 @@ def note(hydra: HydraConf, task: str, code: int | None, error: str = "") -> None
     """Called in a sweep's job: tell its exit code (None: it has begun), and why it ended early."""
     folder = _notes(Path(hydra.sweep.dir).resolve(), hydra.job.env_set[_KEY])
     folder.mkdir(parents=True, exist_ok=True)
-    half = folder / f"{hydra.job.num}.tmp"
-    half.write_text(json.dumps({"folder": hydra.runtime.output_dir, "task": task, "code": code, "error": error}))
-    os.replace(half, folder / f"{hydra.job.num}.json")
+    with in_one_move(folder / f"{hydra.job.num}.json") as half:
+        half.write_text(json.dumps({"folder": hydra.runtime.output_dir, "task": task, "code": code, "error": error}))
 
 
 def close() -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ from tqdm import tqdm
 
 from pwan.bench.cell import Cell, MethodEntry, settings_hash, trial_seed
 from pwan.bench.pool import Failure, run_tasks
-from pwan.bench.rows import Row, RowFile, environment, newest, save_arrays
+from pwan.bench.rows import Row, RowFile, environment, in_one_move, newest, save_arrays
 from pwan.bench.trials import Task, TrainerSettings, Trial, choose_workers, register_trials
 from pwan.problem import FAILED, OK, RegistrationProblem, mean_squared_error
 from pwan.report.trial_figure import Panel, draw_trials
@@ -214,6 +213,5 @@ class Job:
                         row["mse"] if row["status"] == OK else None,
                     )
                 )
-        half = self.picture.with_suffix(f".{os.getpid()}.tmp.png")
-        draw_trials(panels, f"{self.cell.experiment}: {self.entry.name}, {len(rows)} trials", half)
-        os.replace(half, self.picture)
+        with in_one_move(self.picture, ".png") as half:
+            draw_trials(panels, f"{self.cell.experiment}: {self.entry.name}, {len(rows)} trials", half)

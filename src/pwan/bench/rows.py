@@ -6,7 +6,8 @@ import fcntl
 import json
 import os
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from io import BufferedRandom
 from pathlib import Path
 from typing import Any
@@ -75,9 +76,18 @@ def newest(rows: Iterable[Row]) -> list[Row]:
 def save_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
     """Write an npz file in one move, so that no reader meets half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    half = path.with_suffix(f".{os.getpid()}.tmp")
-    with open(half, "wb") as file:
+    with in_one_move(path) as half, open(half, "wb") as file:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+
+
+@contextmanager
+def in_one_move(path: Path, suffix: str = "") -> Iterator[Path]:
+    """Where to write a file that takes its name only when it is whole; :func:`remove_halves` clears away the others.
+
+    ``suffix`` is for writers that look at the name's end.
+    """
+    half = path.with_name(f"{path.name}.{os.getpid()}.tmp{suffix}")
+    yield half
     os.replace(half, path)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from pwan.bench.cell import AXES
-from pwan.bench.rows import Row
+from pwan.bench.rows import Row, in_one_move
 from pwan.problem import FAILED
 from pwan.randomness import numpy_generator
 
@@ -116,9 +115,8 @@ def _line(group: pd.DataFrame) -> dict[str, object]:
 
 
 def _write(frame: pd.DataFrame, path: Path) -> pd.DataFrame:
-    half = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    frame.to_csv(half, index=False)
-    os.replace(half, path)
+    with in_one_move(path) as half:
+        frame.to_csv(half, index=False)
     return frame
 
 

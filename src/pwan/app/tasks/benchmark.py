@@ -15,7 +15,7 @@ from pwan.app.config import Checked
 from pwan.app.tasks import write_config
 from pwan.bench.cell import Cell, MethodEntry
 from pwan.bench.job import Job, Outcome
-from pwan.bench.rows import RowFile, newest, read_rows, remove_halves
+from pwan.bench.rows import RowFile, in_one_move, newest, read_rows, remove_halves
 from pwan.bench.summary import table, write_paired, write_summary
 from pwan.bench.tracking import TrackingSettings, track
 from pwan.bench.trials import TrainerSettings
@@ -122,9 +122,8 @@ def run_cell(
         except KeyboardInterrupt:
             write_summary(folder, read_rows(folder))
             raise
-        half = folder / f"{OUTCOMES}.tmp"
-        half.write_text(json.dumps([asdict(outcome) for outcome in outcomes], indent=1))
-        half.replace(folder / OUTCOMES)
+        with in_one_move(folder / OUTCOMES) as half:
+            half.write_text(json.dumps([asdict(outcome) for outcome in outcomes], indent=1))
     return outcomes
 
 
