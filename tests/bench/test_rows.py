@@ -72,7 +72,7 @@ def test_halves_of_a_killed_run_are_removed_and_nothing_else(tmp_path):
         rows.append(row(0))
     save_arrays(tmp_path / "points" / "pwan-a" / "3.npz", {"matched": np.array([True])})
     whole = sorted(path for path in tmp_path.rglob("*"))
-    for half in ("summary.csv.17.tmp", "trials_pwan.17.tmp.png", "points/pwan-a/4.17.tmp"):
+    for half in ("summary.csv.17.tmp", "trials_pwan.png.17.tmp", "points/pwan-a/4.npz.17.tmp"):
         (tmp_path / half).write_bytes(b"PK")
     remove_halves(tmp_path)
     assert sorted(path for path in tmp_path.rglob("*")) == whole

@@ -21,8 +21,9 @@ from hydra.experimental.callback import Callback
 from omegaconf import DictConfig
 
 from pwan.app.tasks.benchmark import read_outcomes
-from pwan.bench.rows import in_one_move, read_rows
+from pwan.bench.rows import read_rows
 from pwan.bench.summary import write_paired, write_summary
+from pwan.files import in_one_move
 
 OK, FAILED = 0, 1
 _KEY = "PWAN_SWEEP"  # the variable with the sweep's key: Hydra sets it wherever a job runs

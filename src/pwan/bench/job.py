@@ -1,4 +1,4 @@
-"""One method in one cell: which trials are missing, running them, writing their rows, drawing three of them."""
+"""One method in one cell: which trials are missing, running them, writing their rows."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from tqdm import tqdm
 
 from pwan.bench.cell import Cell, MethodEntry, settings_hash, trial_seed
 from pwan.bench.pool import Failure, run_tasks
-from pwan.bench.rows import Row, RowFile, environment, in_one_move, newest, save_arrays
+from pwan.bench.rows import Row, RowFile, environment, newest, save_arrays
 from pwan.bench.trials import Task, TrainerSettings, Trial, choose_workers, register_trials
 from pwan.problem import FAILED, OK, RegistrationProblem, mean_squared_error
-from pwan.report.trial_figure import Panel, draw_trials
 from pwan.shapes import Shape
 from pwan.synthesis import make_problem
 
@@ -66,14 +64,16 @@ class Job:
         self.picture = folder / f"trials_{entry.name}.png"
         self.points = folder / "points" / f"{entry.name}-{self.settings}"
 
+    def kept(self, trial: int) -> Path:
+        """The file of a trial's arrays, see :class:`pwan.bench.trials.Trial`; a trial that raised has none."""
+        return self.points / f"{trial}.npz"
+
     def problem(self, trials: list[int]) -> RegistrationProblem:
         return make_problem(self.shape, self.cell.synthesis, seed=self.cell.seed, trials=trials)
 
     def run(self, trials: int, workers: int | str, retry_failed: bool) -> Outcome:
-        finished = {
-            trial for trial, row in self._known(trials).items() if not (retry_failed and row["status"] == FAILED)
-        }
-        missing = [trial for trial in range(trials) if trial not in finished]
+        done = {trial for trial, row in self._known(trials).items() if not (retry_failed and row["status"] == FAILED)}
+        missing = [trial for trial in range(trials) if trial not in done]
         skipped = trials - len(missing)
         if not missing:
             return Outcome(self.entry.name, self.settings, 0, skipped, 0, self._all_failed(trials))
@@ -98,10 +98,13 @@ class Job:
             return Outcome(self.entry.name, self.settings, state.recorded, skipped, 0, state.missing_package)
         return Outcome(self.entry.name, self.settings, len(missing), skipped, state.failed, self._all_failed(trials))
 
+    def finished(self) -> list[Row]:
+        """The rows that are there, of any trial."""
+        return [row for row in newest(self.rows.rows) if row["settings"] == self.settings]
+
     def _known(self, trials: int) -> dict[int, Row]:
         """The rows that are there of the trials that were asked for."""
-        rows = newest(self.rows.rows)
-        return {row["trial"]: row for row in rows if row["settings"] == self.settings and row["trial"] < trials}
+        return {row["trial"]: row for row in self.finished() if row["trial"] < trials}
 
     def _all_failed(self, trials: int) -> str:
         """Why the job as a whole failed, also where an earlier run wrote some of its rows; empty where it did not."""
@@ -162,9 +165,11 @@ class Job:
         problem = self.problem(batch)
         assert problem.truth is not None
         initial = mean_squared_error(problem.source, problem.truth).tolist()
-        for trial, mse_initial in zip(outcome, initial, strict=True):
+        centre = problem.truth.mean(1, keepdim=True)
+        radii = mean_squared_error(problem.truth, centre).sqrt().tolist()
+        for trial, mse_initial, radius in zip(outcome, initial, radii, strict=True):
             if trial.arrays:
-                save_arrays(self.points / f"{trial.trial}.npz", trial.arrays)
+                save_arrays(self.kept(trial.trial), trial.arrays)
             self.rows.append(
                 {
                     "experiment": self.cell.experiment,
@@ -175,6 +180,7 @@ class Job:
                     "settings": self.settings,
                     "trial": trial.trial,
                     "mse_initial": mse_initial,
+                    "truth_radius": radius,
                     **trial.measured,
                     **environment(),
                 }
@@ -182,36 +188,3 @@ class Job:
             state.recorded += 1
             if trial.measured["status"] != OK:
                 state.failed += 1
-
-    def draw(self, rows: list[Row]) -> None:
-        """The worst, median and best of the trials whose points are there; failed ones count as the worst.
-
-        Without any points there is no picture: one of other settings is removed.
-        """
-        known = [row for row in rows if (self.points / f"{row['trial']}.npz").exists()]
-        if not known:
-            self.picture.unlink(missing_ok=True)
-            return
-        known.sort(key=lambda row: (row["status"] != FAILED and row["mse"] is not None, -(row["mse"] or 0)))
-        chosen = {"worst": known[0], "median": known[len(known) // 2], "best": known[-1]}
-        panels = []
-        for label, row in chosen.items():
-            problem = self.problem([row["trial"]])
-            assert problem.truth is not None
-            with np.load(self.points / f"{row['trial']}.npz") as arrays:
-                panels.append(
-                    Panel(
-                        f"{label}, trial {row['trial']}",
-                        problem.source[0].numpy(),
-                        problem.reference[0].numpy(),
-                        problem.truth[0].numpy(),
-                        arrays["transformed"],
-                        arrays["matched"],
-                        arrays["reference_matched"],
-                        row["mse_initial"],
-                        row["mse_unrefined"] if row["status"] == OK else None,
-                        row["mse"] if row["status"] == OK else None,
-                    )
-                )
-        with in_one_move(self.picture, ".png") as half:
-            draw_trials(panels, f"{self.cell.experiment}: {self.entry.name}, {len(rows)} trials", half)

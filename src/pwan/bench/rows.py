@@ -6,8 +6,7 @@ import fcntl
 import json
 import os
 import platform
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from io import BufferedRandom
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import numpy as np
 import torch
 
 import pwan
+from pwan.files import in_one_move
 
 Row = dict[str, Any]
 NAME = "rows.jsonl"
@@ -80,20 +80,9 @@ def save_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
 
-@contextmanager
-def in_one_move(path: Path, suffix: str = "") -> Iterator[Path]:
-    """Where to write a file that takes its name only when it is whole; :func:`remove_halves` clears away the others.
-
-    ``suffix`` is for writers that look at the name's end.
-    """
-    half = path.with_name(f"{path.name}.{os.getpid()}.tmp{suffix}")
-    yield half
-    os.replace(half, path)
-
-
 def remove_halves(folder: Path) -> None:
     """Remove what a killed run left half-written in a folder of rows; only for the holder of the folder's lock."""
-    for half in [*folder.glob("*.tmp*"), *folder.glob("points/*/*.tmp")]:
+    for half in [*folder.glob("*.tmp"), *folder.glob("points/*/*.tmp")]:
         half.unlink(missing_ok=True)
 
 

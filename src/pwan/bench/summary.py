@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 
 from pwan.bench.cell import AXES
-from pwan.bench.rows import Row, in_one_move
+from pwan.bench.rows import Row
+from pwan.files import in_one_move
 from pwan.problem import FAILED
 from pwan.randomness import numpy_generator
 

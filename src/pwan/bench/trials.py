@@ -6,7 +6,7 @@ import hashlib
 import math
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import Any, Literal
@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from threadpoolctl import threadpool_info, threadpool_limits
+from torch import Tensor
 
 from pwan import methods
 from pwan.bench.pool import Report
@@ -21,6 +22,9 @@ from pwan.problem import FAILED, OK, Observer, Progress, RegistrationProblem, Re
 from pwan.registration.settings import PwanSettings
 
 REPORT_EVERY = 0.5  # seconds between two reports of a running registration
+CURVE_POINTS = 50  # errors measured on the way, at most about twice as many
+SNAPSHOTS = (1 / 40, 1 / 8)  # of the way, in steps: the source moves most at first
+CHUNK = 16384  # points at which the gradient of a potential is taken at once
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,14 @@ class Task:
 
 @dataclass(frozen=True)
 class Trial:
-    """What one registration gave: the measured columns of its row, and the arrays that pictures need."""
+    """What one registration gave: the measured columns of its row, and the arrays that pictures need.
+
+    The arrays: ``transformed``, ``transformed_unrefined`` (r, D), ``matched`` (r,), ``reference_matched`` (q,);
+    ``curve_step`` and ``curve_mse`` (k,), the error on the way; ``history_<name>``, one number a step, of methods that
+    have a history; ``potential``, ``gradient_norm`` (r,) at the source before refinement and ``reference_potential``,
+    ``reference_gradient_norm`` (q,), of methods with a potential; ``snapshot_step`` (s,) and ``snapshots`` (s, r, D),
+    the source on its way, of trial 0 alone.
+    """
 
     trial: int
     measured: dict[str, Any]
@@ -76,22 +87,18 @@ class Trial:
 
 def register_trials(task: Task, report: Report) -> list[Trial]:
     """Register the task's problems; reports (share done, current MSE averaged over the batch) now and then."""
+    with _threads(1 if task.one_thread else None):
+        return _register(task, report)
+
+
+def _register(task: Task, report: Report) -> list[Trial]:
     problem = task.problem()
     truth = problem.truth
     if truth is None:
         raise ValueError("a benchmark needs problems with a truth, so that errors can be measured")
-    last = 0.0
-
-    def observer(progress: Progress) -> None:
-        nonlocal last
-        if time.monotonic() - last >= REPORT_EVERY:
-            last = time.monotonic()
-            mse = float(mean_squared_error(progress.transformed().cpu(), truth).mean())
-            report((progress.step / max(progress.steps, 1), mse))
-
-    with _threads(1 if task.one_thread else None):
-        result = _drive(task, problem, observer)
-        threads = max([torch.get_num_threads(), *(pool["num_threads"] for pool in threadpool_info())])
+    on_the_way = _OnTheWay(truth, report, snapshots=0 in task.trials)
+    result = _drive(task, problem, on_the_way)
+    threads = max([torch.get_num_threads(), *(pool["num_threads"] for pool in threadpool_info())])
     refined = mean_squared_error(result.transformed.cpu(), truth).tolist()
     unrefined = mean_squared_error(result.transformed_unrefined.cpu(), truth).tolist()
     outcomes = []
@@ -115,8 +122,72 @@ def register_trials(task: Task, report: Report) -> list[Trial]:
             name: getattr(result, name)[i].cpu().numpy()
             for name in ("transformed", "transformed_unrefined", "matched", "reference_matched")
         }
+        arrays |= on_the_way.arrays(i, snapshots=trial == 0) | _history(result, i)
+        if result.potential is not None and status == OK:
+            potential = result.potential[i]
+            for prefix, points in (("", result.transformed_unrefined), ("reference_", problem.reference)):
+                values = potential_and_gradient_norm(potential, points[i])
+                arrays |= {f"{prefix}potential": values[0], f"{prefix}gradient_norm": values[1]}
         outcomes.append(Trial(trial, measured, arrays))
     return outcomes
+
+
+class _OnTheWay:
+    """An observer that reports (share done, current MSE averaged over the batch), and keeps errors and snapshots."""
+
+    def __init__(self, truth: Tensor, report: Report, *, snapshots: bool) -> None:
+        self.truth, self.report, self.with_snapshots = truth, report, snapshots
+        self.reported = 0.0
+        self.steps: list[int] = []
+        self.errors: list[Tensor] = []  # (B,) each
+        self.snapshots: dict[int, Tensor] = {}  # (B, r, D) float32 by the step
+
+    def __call__(self, progress: Progress) -> None:
+        now, steps = time.monotonic(), max(progress.steps, 1)
+        due = now - self.reported >= REPORT_EVERY
+        kept = progress.step % max(1, steps // CURVE_POINTS) == 0 or progress.step == steps
+        wanted = self.with_snapshots and progress.step in {math.ceil(share * steps) for share in SNAPSHOTS}
+        if not (due or kept or wanted):
+            return
+        points = progress.transformed().cpu()
+        errors = mean_squared_error(points, self.truth)
+        if due:
+            self.reported = now
+            self.report((progress.step / steps, float(errors.mean())))
+        if kept:
+            self.steps.append(progress.step)
+            self.errors.append(errors)
+        if wanted:
+            self.snapshots[progress.step] = points.float()
+
+    def arrays(self, k: int, *, snapshots: bool) -> dict[str, np.ndarray]:
+        """What was kept of problem k of the batch."""
+        kept = {
+            "curve_step": np.array(self.steps, dtype=np.int64),
+            "curve_mse": np.array([float(errors[k]) for errors in self.errors]),
+        }
+        if snapshots and self.snapshots:
+            kept["snapshot_step"] = np.array(list(self.snapshots), dtype=np.int64)
+            kept["snapshots"] = np.stack([points[k].numpy() for points in self.snapshots.values()])
+        return kept
+
+
+def potential_and_gradient_norm(potential: Callable[[Tensor], Tensor], points: Tensor) -> tuple[np.ndarray, np.ndarray]:
+    """A potential and the length of its gradient at points (N, D): (N,) and (N,) float32."""
+    values, norms = [], []
+    for chunk in points.cpu().split(CHUNK):
+        with torch.enable_grad():
+            x = chunk.detach().requires_grad_()
+            f = potential(x)
+            (gradient,) = torch.autograd.grad(f.sum(), x)
+        values.append(f.detach())
+        norms.append(gradient.norm(dim=1))
+    return torch.cat(values).float().numpy(), torch.cat(norms).float().numpy()
+
+
+def _history(result: RegistrationResult, k: int) -> dict[str, np.ndarray]:
+    history = result.history[k] if result.history else {}
+    return {f"history_{name}": np.array(values, dtype=np.float32) for name, values in history.items()}
 
 
 def _drive(task: Task, problem: RegistrationProblem, observer: Observer) -> RegistrationResult:

@@ -12,6 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from pwan.report.files import save_both
 from pwan.report.published import PublishedTable
 
 BANDS = ("quartiles", "std")
@@ -125,10 +126,7 @@ def draw_accuracy(
     # outside, where no curve can be: the curves of six methods fill the whole axes
     axes.legend(handles=handles, fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.3)
     axes.set_title(f"{title}\n{_caption(lines, band)}", fontsize=9, parse_math=False)
-    files = [path.with_name(f"{path.stem}.png"), path.with_name(f"{path.stem}.pdf")]
-    figure.savefig(files[0])
-    figure.savefig(files[1], metadata={"CreationDate": None})  # equal rows give an equal file
-    return files
+    return save_both(figure, path)
 
 
 def _curve(method: str, group: pd.DataFrame, axis: str, band: str) -> Curve:

@@ -11,6 +11,7 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from pwan.report.files import save_both
 from pwan.report.trial_figure import REFERENCE, SOURCE, frame, scatter
 
 STILL, MOVED = SOURCE, REFERENCE  # in the paper's pictures of the shapes the bent set is blue
@@ -58,7 +59,4 @@ def draw_clouds(
         frame(axes, corners, flat)
         handles |= dict(zip(*axes.get_legend_handles_labels()[::-1], strict=True))
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=len(handles), markerscale=4.0)
-    files = [path.with_name(f"{path.stem}.png"), path.with_name(f"{path.stem}.pdf")]
-    figure.savefig(files[0])
-    figure.savefig(files[1], metadata={"CreationDate": None})  # equal points give an equal file
-    return files
+    return save_both(figure, path)

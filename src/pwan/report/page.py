@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import html
 import io
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,6 +13,8 @@ from pathlib import Path
 import pandas as pd
 from PIL import Image
 from plotly.offline import get_plotlyjs
+
+from pwan.files import in_one_move
 
 COLOURS = 64  # of an embedded picture: a third of the file, and no difference that an eye sees
 MAX_LINES = 200  # of a table
@@ -90,9 +91,8 @@ def write_page(title: str, sections: Sequence[Section], path: Path) -> None:
         f"<title>{html.escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<h1>{html.escape(title)}</h1>\n"
         f"<nav><ol>\n{contents}</ol></nav>\n{body}{scripts}</body>\n</html>\n"
     )
-    half = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    half.write_text(text, encoding="utf-8")
-    os.replace(half, path)
+    with in_one_move(path) as half:
+        half.write_text(text, encoding="utf-8")
 
 
 def table_html(frame: pd.DataFrame) -> str:

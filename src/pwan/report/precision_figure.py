@@ -12,6 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
+from pwan.report.files import save_both
 from pwan.transport.neural import Potential
 
 REFERENCE, SOURCE, LINE = "#2255cc", "#cc3311", "#222222"
@@ -30,8 +31,11 @@ class PrecisionPanel:
 
 def draw_precision(
     reference: np.ndarray, source: np.ndarray, panels: Sequence[PrecisionPanel], title: str, path: Path
-) -> None:
-    """Write the figure for 2-D sets, reference (q, 2) and source (r, 2), with one column for each panel."""
+) -> list[Path]:
+    """Write the figure for 2-D sets, reference (q, 2) and source (r, 2), with one column for each panel.
+
+    ``path`` is of the PNG; the PDF beside it has the suffix .pdf. Returns the two files.
+    """
     points = np.concatenate([reference, source])
     centre, half = (points.max(0) + points.min(0)) / 2, (points.max(0) - points.min(0)).max() * (0.5 + MARGIN)
     lower, upper = centre - half, centre + half
@@ -65,7 +69,7 @@ def draw_precision(
         sizes = [1 + 16 * np.linalg.norm(panel.potential.gradient(points), axis=1) for points in (reference, source)]
         _scatter(sized, reference, source, *sizes)
     axes[0, 0].legend(["plan", "reference", "source"], fontsize=7, loc="upper left")
-    figure.savefig(path)
+    return save_both(figure, path)
 
 
 def _scatter(ax: Any, reference: np.ndarray, source: np.ndarray, reference_size: Any, source_size: Any) -> None:

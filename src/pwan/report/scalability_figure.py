@@ -10,6 +10,8 @@ import pandas as pd
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from pwan.report.files import save_both
+
 COLOURS = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")  # Okabe and Ito's
 MARKS = "os^Dv<>"
 STEP = 1.35  # between the rows of crosses above the limit, so that two methods' crosses are told apart
@@ -56,10 +58,7 @@ def draw_scalability(summary: pd.DataFrame, title: str, path: Path) -> list[Path
     # outside, where no line can be
     axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.3)
     axes.set_title(f"{title}\n{_counts(summary)}", fontsize=9, parse_math=False)
-    files = [path.with_name(f"{path.stem}.png"), path.with_name(f"{path.stem}.pdf")]
-    figure.savefig(files[0])
-    figure.savefig(files[1], metadata={"CreationDate": None})  # equal numbers give an equal file
-    return files
+    return save_both(figure, path)
 
 
 def _counts(summary: pd.DataFrame) -> str:

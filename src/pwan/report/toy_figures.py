@@ -14,6 +14,8 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from pwan.report.files import save_both
+
 REFERENCE, SOURCE, LINE = "#2255cc", "#cc3311", "#222222"
 SHADE = 0.13
 COLOURS = ("#009e73", "#e69f00", "#cc79a7", "#0072b2", "#000000")  # Okabe and Ito's
@@ -70,7 +72,7 @@ def draw_discrepancies(
         panel.set(xlabel="translation t", xticks=list(modes), xticklabels=[f"{mode:g}" for mode in modes])
     panels[0, 0].plot([], [], "o", color="#666666", markersize=4.5, label="local minimum")
     below.legend(*panels[0, 0].get_legend_handles_labels(), fontsize=9, loc="outside lower center", ncols=9)
-    return _save(figure, path)
+    return save_both(figure, path)
 
 
 @dataclass(frozen=True)
@@ -135,7 +137,7 @@ def draw_potentials(
         handles.append(Patch(color=colour, alpha=SHADE, lw=0))
         labels.append(words)
     figure.legend(handles, labels, fontsize=9, loc="outside lower center", ncols=4)
-    return _save(figure, path)
+    return save_both(figure, path)
 
 
 @dataclass(frozen=True)
@@ -172,11 +174,4 @@ def draw_correspondences(
         ax.set(aspect="equal", xticks=[], yticks=[])
         ax.margins(0.08)
     figure.legend(*axes[0, 0].get_legend_handles_labels(), fontsize=9, loc="outside lower center", ncols=4)
-    return _save(figure, path)
-
-
-def _save(figure: Figure, path: Path) -> list[Path]:
-    files = [path.with_suffix(".png"), path.with_suffix(".pdf")]
-    figure.savefig(files[0])
-    figure.savefig(files[1], metadata={"CreationDate": None})  # equal numbers give an equal file
-    return files
+    return save_both(figure, path)

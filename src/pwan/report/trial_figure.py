@@ -11,7 +11,10 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from pwan.files import in_one_move
+
 REFERENCE, UNMATCHED, SOURCE, LEFT, TRUTH = "#4477aa", "#bbccdd", "#cc3311", "#ee99aa", "#117733"
+MANY = 1000  # points of one cloud
 
 
 @dataclass(frozen=True)
@@ -62,16 +65,29 @@ def draw_trials(panels: Sequence[Panel], title: str, path: Path) -> None:
             frame(axes, everything, flat)
             if row == 0:
                 axes.legend(fontsize=7, loc="upper left", markerscale=2.0)
-    figure.savefig(path)
+    with in_one_move(path) as half:
+        figure.savefig(half, format="png")
 
 
-def scatter(axes: Any, points: np.ndarray, colour: str, label: str, *, marker: str = "o") -> None:
+def scatter(
+    axes: Any,
+    points: np.ndarray,
+    colour: str | np.ndarray,
+    label: str,
+    *,
+    marker: str = "o",
+    colours: str | None = None,
+) -> Any:
+    """Draw points (N, D) in one colour, or by values (N,) in a map of colours; returns what was drawn, None if nothing.
+
+    Many points become pixels in a PDF too, which would be slow to look at otherwise.
+    """
     if not len(points):
-        return
+        return None
     size = float(np.clip(4000 / len(points), 0.3, 8))
     columns = points.T if points.shape[1] == 2 else points.T[[0, 2, 1]] * [[1], [-1], [1]]  # y of the shapes points up
-    line = 0.4 if marker == "x" else 0
-    axes.scatter(*columns, s=size, c=colour, label=label, marker=marker, linewidths=line, alpha=0.8)
+    style: dict[str, Any] = {"s": size, "marker": marker, "linewidths": 0.4 if marker == "x" else 0, "alpha": 0.8}
+    return axes.scatter(*columns, c=colour, cmap=colours, label=label, rasterized=len(points) > MANY, **style)
 
 
 def frame(axes: Any, points: np.ndarray, flat: bool) -> None:

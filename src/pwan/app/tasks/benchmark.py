@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,12 @@ from pwan.app.config import Checked
 from pwan.app.tasks import write_config
 from pwan.bench.cell import Cell, MethodEntry
 from pwan.bench.job import Job, Outcome
-from pwan.bench.rows import RowFile, in_one_move, newest, read_rows, remove_halves
+from pwan.bench.pictures import EXAMPLE, KINDS, draw_course, draw_example, draw_worst_median_best, has_course
+from pwan.bench.rows import Row, RowFile, read_rows, remove_halves
 from pwan.bench.summary import table, write_paired, write_summary
 from pwan.bench.tracking import TrackingSettings, track
 from pwan.bench.trials import TrainerSettings
+from pwan.files import in_one_move
 from pwan.synthesis import make_problem
 
 OUTCOMES = "last_run.json"
@@ -26,7 +28,23 @@ OUTCOMES = "last_run.json"
 
 @dataclass(frozen=True)
 class Settings:
-    """A benchmark has no settings of its own: all are at the configuration's top level."""
+    """What a benchmark has beside the configuration's top level.
+
+    Attributes:
+        pictures: "trials": the worst, median and best trial of each method; "example": trial 0 before registration and
+            as each method left it; "training": for methods with a potential the source on its way in trial 0, the
+            potential, its gradient norm and the curves.
+
+    Raises:
+        ValueError: another kind of picture.
+    """
+
+    pictures: tuple[str, ...] = ("trials",)
+
+    def __post_init__(self) -> None:
+        for kind in self.pictures:
+            if kind not in KINDS:
+                raise ValueError(f"options.pictures must name kinds of {', '.join(KINDS)}, got {kind!r}")
 
 
 def run(checked: Checked, settings: Settings, folder: Path) -> int:
@@ -40,6 +58,7 @@ def run(checked: Checked, settings: Settings, folder: Path) -> int:
         trainer=checked.trainer,
         config=checked.resolved,
         retry_failed=checked.retry_failed,
+        pictures=settings.pictures,
     )
     rows = read_rows(folder)
     summary = write_summary(folder, rows)
@@ -68,10 +87,11 @@ def run_cell(
     config: Mapping[str, Any],
     trainer: TrainerSettings = TrainerSettings(),  # noqa: B008  (immutable)
     retry_failed: bool = False,
+    pictures: Sequence[str] = ("trials",),
 ) -> list[Outcome]:
     """Run what is missing of the trials 0 to ``trials - 1``; rows are appended as they come.
 
-    Writes ``config.yaml``, ``rows.jsonl``, ``summary.csv`` (where there was something to run), ``trials_<method>.png``,
+    Writes ``config.yaml``, ``rows.jsonl``, ``summary.csv`` (where there was something to run), the pictures,
     ``last_run.json``, ``points/`` and ``wandb/`` in ``folder``.
 
     Args:
@@ -86,23 +106,26 @@ def run_cell(
     first = make_problem(shape, cell.synthesis, seed=cell.seed, trials=[0])
     used = {entry.name: entry.resolved(first) for entry in entries}
     nodes = {entry.name: {"method": entry.method, **used[entry.name]} for entry in entries}
-    outcomes = []
+    outcomes: list[Outcome] = []
     with RowFile(folder) as rows:
         remove_halves(folder)
         drawn = {outcome.settings for outcome in read_outcomes(folder)}  # what the pictures there show
         (folder / OUTCOMES).unlink(missing_ok=True)
         write_config(folder, {**config, "method": nodes})
+        jobs = [Job(cell, entry, shape, folder, rows, trainer, used[entry.name]) for entry in entries]
         try:
-            for entry in entries:
-                job = Job(cell, entry, shape, folder, rows, trainer, used[entry.name])
+            for job in jobs:
+                name = job.entry.name
                 outcome = job.run(trials, workers, retry_failed)
-                done = [row for row in newest(rows.rows) if row["settings"] == job.settings]
                 outcomes.append(outcome)
+                done = job.finished()
                 if not done:
                     continue
-                right = job.settings in drawn or not _has_others(rows, entry.name, job.settings)
-                if outcome.ran or not (right and job.picture.exists()):
-                    job.draw(done)
+                right = job.settings in drawn or not _has_others(rows, name, job.settings)
+                drawings = _drawings(job, done, folder, pictures)
+                for file, draw in drawings.items():
+                    if outcome.ran or not (right and (folder / file).exists()):
+                        draw()
                 if not outcome.ran:
                     continue
                 summary = write_summary(folder, read_rows(folder))
@@ -111,20 +134,33 @@ def run_cell(
                     track(
                         folder,
                         tracking,
-                        config={**config, "method": {entry.name: nodes[entry.name]}},
+                        config={**config, "method": {name: nodes[name]}},
                         experiment=cell.experiment,
-                        method=entry.name,
+                        method=name,
                         rows=pd.DataFrame(done),
                         summary=line.to_dict(),
                         figure=job.picture if job.picture.exists() else None,
                         failed=bool(outcome.error),
                     )
+            shown = {job.settings for job in jobs} <= drawn and (folder / EXAMPLE).exists()
+            if "example" in pictures and (any(outcome.ran for outcome in outcomes) or not shown):
+                draw_example([(job, done) for job in jobs if (done := job.finished())], folder)
         except KeyboardInterrupt:
             write_summary(folder, read_rows(folder))
             raise
         with in_one_move(folder / OUTCOMES) as half:
             half.write_text(json.dumps([asdict(outcome) for outcome in outcomes], indent=1))
     return outcomes
+
+
+def _drawings(job: Job, done: list[Row], folder: Path, pictures: Sequence[str]) -> dict[str, Callable[[], None]]:
+    """The pictures of one method that were asked for and that it can have: the file's name, and what draws it."""
+    every: dict[str, Callable[[], None]] = {}
+    if "trials" in pictures:
+        every[job.picture.name] = lambda: draw_worst_median_best(job, done)
+    if "training" in pictures and has_course(job):
+        every[f"training_{job.entry.name}.png"] = lambda: draw_course(job, folder)
+    return every
 
 
 def _has_others(rows: RowFile, method: str, settings: str) -> bool:

@@ -1,0 +1,83 @@
+"""One problem and what each method made of it, side by side: the picture panels beside the paper's tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from pwan.report.files import save_both
+from pwan.report.trial_figure import LEFT, REFERENCE, SOURCE, UNMATCHED, frame, scatter
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one method made of the problem: moved points (r, D), masks of what it matched (r,) and (q,), a sentence."""
+
+    method: str
+    words: str
+    transformed: np.ndarray
+    matched: np.ndarray
+    reference_matched: np.ndarray
+
+
+@dataclass(frozen=True)
+class Example:
+    """One line of pictures: source (r, D) and reference (q, D) before registration, and the methods' outcomes."""
+
+    label: str
+    source: np.ndarray
+    reference: np.ndarray
+    outcomes: Sequence[Outcome]
+
+
+def draw_examples(examples: Sequence[Example], title: str, path: Path) -> list[Path]:
+    """Write a line of pictures for each example, the initial sets first, as PNG and PDF beside each other.
+
+    All pictures of a line have the same limits, those of the initial sets.
+
+    Args:
+        path: of the PNG; the PDF has the suffix .pdf.
+
+    Returns:
+        The two files.
+
+    Raises:
+        ValueError: no example.
+    """
+    if not examples:
+        raise ValueError("the picture needs at least one example")
+    columns = 1 + max(len(example.outcomes) for example in examples)
+    figure = Figure(figsize=(2.5 * columns, 2.75 * len(examples) + 0.8), dpi=120, layout="constrained")
+    FigureCanvasAgg(figure)
+    figure.suptitle(title, fontsize=11, parse_math=False)
+    handles: dict[str, Any] = {}
+    for row, example in enumerate(examples):
+        flat = example.source.shape[1] == 2
+        kind: dict[str, Any] = {} if flat else {"projection": "3d"}
+        everything = np.concatenate([example.source, example.reference])
+        for column, outcome in enumerate([None, *example.outcomes]):
+            axes: Any = figure.add_subplot(len(examples), columns, columns * row + column + 1, **kind)
+            if outcome is None:
+                words = example.label
+                scatter(axes, example.reference, REFERENCE, "reference")
+                scatter(axes, example.source, SOURCE, "source")
+            else:
+                words = f"{outcome.method}\n{outcome.words}"
+                matched, there = outcome.matched.astype(bool), outcome.reference_matched.astype(bool)
+                scatter(axes, example.reference[~there], UNMATCHED, "reference, not matched")
+                scatter(axes, example.reference[there], REFERENCE, "reference")
+                scatter(axes, outcome.transformed[~matched], LEFT, "source, not matched")
+                scatter(axes, outcome.transformed[matched], SOURCE, "source")
+            axes.set_title(words, fontsize=8, parse_math=False)
+            frame(axes, everything, flat)
+            handles |= dict(zip(*axes.get_legend_handles_labels()[::-1], strict=True))
+    figure.legend(
+        handles.values(), handles.keys(), loc="outside lower center", ncols=len(handles), markerscale=4.0, fontsize=8
+    )
+    return save_both(figure, path)
