@@ -47,6 +47,19 @@ def test_a_failed_trial_counts_as_an_infinite_error(cell):
     assert summarise(rows(cell, [0.1, None, None])).iloc[0]["mse_median"] == math.inf
 
 
+def test_errors_without_a_unit_and_the_options_of_a_method(cell):
+    lines = [
+        {**row, "truth_radius": radius, "options": "updates=3"}
+        for row, radius in zip(rows(cell, [4.0, 1.0, None]), [2.0, 2.0, 1.0], strict=True)
+    ]
+    line = summarise(lines).iloc[0]
+    assert (line["mse_normalised_median"], line["options"]) == (1.0, "updates=3")  # of 1, 0.25 and infinity
+    old = summarise(rows(cell, [4.0])).iloc[0]
+    assert math.isnan(old["mse_normalised_median"]) and old["options"] == ""
+    mixed = summarise([lines[0], *rows(cell, [2.0], settings="b")])
+    assert mixed["options"].tolist() == ["updates=3", ""]
+
+
 @pytest.mark.parametrize("count", [1, 2, 5, 8])
 def test_quartiles_are_linear_between_the_values_beside_them(cell, count):
     errors = np.random.default_rng(count).random(count).tolist()

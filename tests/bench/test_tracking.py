@@ -3,11 +3,15 @@ from __future__ import annotations
 import json
 import time
 
+import matplotlib.image
+import numpy as np
 import pandas as pd
 import pytest
+import wandb
 
 from pwan.bench import tracking
-from pwan.bench.tracking import SUMMARY_METRICS, TrackingSettings, track
+from pwan.bench.curves import CURVES, median_curves
+from pwan.bench.tracking import SUMMARY_METRICS, TrackingSettings, save_workspace, track
 
 
 def records(folder):
@@ -41,26 +45,38 @@ def _decode(folder):
 
 
 def logged_summary(folder):
-    values = {}
-    for record in records(folder):
-        for update in record.summary.update:
-            values[update.key or "/".join(update.nested_key)] = json.loads(update.value_json)
-    return values
+    return _latest(update for record in records(folder) for update in record.summary.update)
 
 
-def call(folder, *, failed=False, rows=None):
-    summary = {"settings": "abc", "mse_median": 0.2, "mse_std": float("nan"), "seconds_median": 3.0, "failed": 0}
+def logged_history(folder):
+    """The logged lines, each a dictionary."""
+    return [_latest(record.history.item) for record in records(folder) if record.HasField("history")]
+
+
+def _latest(items):
+    return {item.key or "/".join(item.nested_key): json.loads(item.value_json) for item in items}
+
+
+def call(folder, *, failed=False, rows=None, curves=None, figures=None, config=None, **summary):
+    line = {"settings": "abc", "outlier_ratio": 0.6, "keep": 1.0, "mse_median": 0.2, "mse_std": float("nan")}
+    line |= {"seconds_median": 3.0, "failed": 0, "trials": 1, "mse_unrefined_median": 0.4}
     track(
         folder,
         TrackingSettings(),
-        config={"seed": 0},
+        config=config or {"seed": 0},
         experiment="test",
         method="pwan",
         rows=pd.DataFrame([{"trial": 0, "mse": 0.2, "status": "ok", "distance": None}]) if rows is None else rows,
-        summary={**summary, "trials": 1, "mse_unrefined_median": 0.4},
-        figure=None,
+        summary={**line, **summary},
+        curves=curves,
+        figures=figures or {},
         failed=failed,
     )
+
+
+def table(folder, key):
+    (path,) = folder.glob(f"wandb/offline-run-*/files/media/table/{key}_*.json")
+    return json.loads(path.read_text())
 
 
 def test_an_offline_run_holds_group_job_type_config_summary_and_table(tmp_path):
@@ -71,9 +87,59 @@ def test_an_offline_run_holds_group_job_type_config_summary_and_table(tmp_path):
     summary = logged_summary(tmp_path)
     assert set(SUMMARY_METRICS) <= set(summary)
     assert (summary["mse_median"], summary["mse_std"], summary["trials"]) == (0.2, "nan", 1)
-    (table,) = tmp_path.glob("wandb/offline-run-*/files/media/table/*.json")
-    assert json.loads(table.read_text())["columns"] == ["trial", "mse", "status", "distance"]
+    assert summary["settings"] == "abc"
+    assert summary["trials_table/_type"] == "table-file"
+    assert table(tmp_path, "trials_table")["columns"] == ["trial", "mse", "status", "distance"]
     assert [record.exit.exit_code for record in records(tmp_path) if record.HasField("exit")] == [0]
+
+
+@pytest.mark.parametrize(("ratio", "axis", "value"), [(0.6, "outlier_ratio", 0.6), (0.0, "keep", 0.7)])
+def test_the_accuracy_stands_beside_what_its_figure_varies(tmp_path, ratio, axis, value):
+    call(tmp_path, outlier_ratio=ratio, keep=0.7, mse_median=np.float64(0.3))
+    there = table(tmp_path, f"accuracy_by_{axis}")
+    assert there["columns"] == ["experiment", "method", axis, "mse_median"]
+    assert there["data"] == [["test", "pwan", value, 0.3]]
+    assert len(list(tmp_path.glob("wandb/offline-run-*/files/media/table/accuracy*"))) == 1
+
+
+def test_a_median_that_is_infinite_is_left_out_of_the_chart(tmp_path):
+    call(tmp_path, mse_median=np.inf)
+    assert table(tmp_path, "accuracy_by_outlier_ratio")["data"] == [["test", "pwan", 0.6, None]]
+    assert logged_summary(tmp_path)["mse_median"] == "inf"
+
+
+def test_curves_are_logged_against_a_step_metric_of_their_own(tmp_path):
+    nan = float("nan")
+    curves = pd.DataFrame(
+        {"step": [1, 2, 5], "mse": [nan, 0.5, 0.25], "loss": [-3.0, -4.0, nan], "threshold": [1, 1, 1]}
+    )
+    call(tmp_path, curves=curves)
+    lines = [{k: v for k, v in line.items() if not k.startswith("_")} for line in logged_history(tmp_path)]
+    assert lines[:3] == [
+        {"step": 1, "loss": -3.0, "threshold": 1},
+        {"step": 2, "loss": -4.0, "mse": 0.5, "threshold": 1},
+        {"step": 5, "mse": 0.25, "threshold": 1},
+    ]
+    metrics = {record.metric.name: record.metric for record in records(tmp_path) if record.HasField("metric")}
+    assert {name: metric.step_metric for name, metric in metrics.items()} == {
+        "step": "",
+        "mse": "step",
+        "loss": "step",
+        "threshold": "step",
+    }
+    assert not {"step", *CURVES} & set(logged_summary(tmp_path)), "a curve's last value is no result"
+
+
+def test_every_figure_is_logged_under_its_name(tmp_path):
+    paths = {name: tmp_path / f"file_{name}.png" for name in ("one", "two")}
+    for number, path in enumerate(paths.values()):
+        matplotlib.image.imsave(path, np.full((4, 5 + number, 3), 0.5))
+    call(tmp_path, figures=paths)
+    summary = logged_summary(tmp_path)
+    for number, name in enumerate(paths):
+        assert (summary[f"{name}/_type"], summary[f"{name}/width"]) == ("image-file", 5 + number)
+        (copy,) = tmp_path.glob(f"wandb/offline-run-*/files/media/images/{name}_*.png")
+        assert copy.read_bytes() == paths[name].read_bytes()
 
 
 def test_a_failed_job_ends_its_run_as_crashed(tmp_path):
@@ -88,10 +154,103 @@ def test_an_error_while_logging_ends_the_run_as_crashed(tmp_path, monkeypatch):
     assert [record.exit.exit_code for record in records(tmp_path) if record.HasField("exit")] == [1]
 
 
-def test_nobody_is_asked_for_a_login(tmp_path, monkeypatch):
+@pytest.fixture
+def keys(tmp_path, monkeypatch):
+    """The file of keys in a home that has none."""
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv("NETRC", raising=False)
+    for variable in ("NETRC", "WANDB_BASE_URL"):
+        monkeypatch.delenv(variable, raising=False)
+    return tmp_path / ".netrc"
+
+
+def login(keys, host):
+    keys.write_text(f"machine {host} login user password {40 * '0'}\n")
+    keys.chmod(0o600)
+
+
+def test_nobody_is_asked_for_a_login(keys, monkeypatch):
     assert not tracking._logged_in()
-    (tmp_path / ".netrc").write_text("machine api.wandb.ai login user password " + 40 * "0" + "\n")
-    (tmp_path / ".netrc").chmod(0o600)
+    login(keys, "example.org")
+    assert not tracking._logged_in()
+    monkeypatch.setenv("WANDB_BASE_URL", "https://example.org")
     assert tracking._logged_in()
+    login(keys, "api.wandb.ai")
+    assert not tracking._logged_in()
+    monkeypatch.delenv("WANDB_BASE_URL")
+    assert tracking._logged_in()
+
+
+def test_a_login_is_found_where_wandb_writes_it(keys, monkeypatch):
+    from wandb.sdk.lib.wbauth import write_netrc_auth
+
+    write_netrc_auth(host=wandb.Settings().base_url, api_key=40 * "0")
+    assert tracking._logged_in()
+    monkeypatch.setenv("NETRC", str(keys.rename(keys.with_name("elsewhere"))))
+    assert tracking._logged_in()
+
+
+class Workspace:
+    entity, project, url = "me", "pwan", "https://example.org/me/pwan"
+
+    def __init__(self, error=None):
+        self.error, self.saved = error, 0
+
+    def save(self):
+        if self.error:
+            raise self.error
+        self.saved += 1
+        return self
+
+
+def test_a_workspace_is_saved_only_with_a_login(keys):
+    workspace = Workspace()
+    with pytest.raises(ValueError, match="wandb login"):
+        save_workspace(workspace)
+    assert workspace.saved == 0
+    login(keys, "api.wandb.ai")
+    assert save_workspace(workspace) == workspace.url
+    assert workspace.saved == 1
+
+
+def test_a_workspace_that_is_refused_says_why(keys):
+    login(keys, "api.wandb.ai")
+    with pytest.raises(ValueError, match=r"me/pwan: no such project; check the login"):
+        save_workspace(Workspace(wandb.errors.CommError("no such project")))
+
+
+def test_the_median_is_over_the_trials_that_still_run():
+    one = {"history_loss": np.array([1.0, 2.0, 3.0]), "curve_step": np.array([1, 3]), "curve_mse": np.array([4.0, 2.0])}
+    other = {
+        "history_loss": np.array([3.0]),
+        "history_threshold": np.array([0.5], dtype=np.float32),
+        "curve_step": np.array([0, 1]),
+        "curve_mse": np.array([9.0, 8.0]),
+        "transformed": np.zeros((4, 3)),
+    }
+    nan = float("nan")
+    expected = pd.DataFrame(
+        {
+            "step": [0, 1, 2, 3],
+            "mse": [9.0, 6.0, nan, 2.0],
+            "loss": [nan, 2.0, 2.0, 3.0],
+            "threshold": [nan, 0.5, nan, nan],
+        }
+    )
+    pd.testing.assert_frame_equal(median_curves([one, other]), expected)
+    pd.testing.assert_frame_equal(median_curves([other, one, {}]), expected)
+
+
+def test_a_step_at_which_nothing_is_known_has_no_line():
+    nan = float("nan")
+    curves = median_curves([{"history_gradient_norm": np.array([nan, 1.0, nan])}])
+    assert curves.to_dict("list") == {"step": [2], "gradient_norm": [1.0]}
+
+
+def test_trials_without_curves_give_none():
+    curves = median_curves([{"transformed": np.zeros((4, 3))}, {}])
+    assert curves.empty and list(curves.columns) == ["step"]
+
+
+def test_a_curve_whose_steps_do_not_fit_is_refused():
+    with pytest.raises(ValueError, match="Length"):
+        median_curves([{"curve_step": np.array([1, 2]), "curve_mse": np.array([1.0])}])

@@ -121,3 +121,17 @@ def test_table_for_a_kind_of_problem():
     assert published.table_for(outlier_ratios={0.2, 0.4}, keeps={1.0}) is published.NOISE
     assert published.table_for(outlier_ratios={0.0}, keeps={0.7, 1.0}) is published.PARTIAL
     assert published.table_for(outlier_ratios={0.5}, keeps={0.7}) is None
+
+
+def test_seconds_stand_below_where_they_are_wanted(tmp_path, monkeypatch):
+    data = rows({"pwan": {1.0: [0.2, 0.1], 5.0: [0.1, 0.1]}}, "updates").assign(seconds=[1.0, 3.0, 8.0, 10.0])
+    drawn = []
+    plain = matplotlib.axes.Axes.plot
+    monkeypatch.setattr(
+        matplotlib.axes.Axes, "plot", lambda self, *xy, **k: (drawn.append(list(xy[1])), plain(self, *xy, **k))[1]
+    )
+    draw_accuracy(data, "updates", "u", tmp_path / "u.png", seconds=True)
+    assert [2.0, 9.0] in drawn
+    drawn.clear()
+    draw_accuracy(data, "updates", "u", tmp_path / "u.png")
+    assert [2.0, 9.0] not in drawn

@@ -103,6 +103,20 @@ def varying_axes(frame: pd.DataFrame) -> list[str]:
     return [name for name in AXES if frame[name].nunique(dropna=False) > 1]
 
 
+def with_swept_options(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """The rows with a column for each numeric setting that a method's rows do not agree on, and the columns' names.
+
+    Such settings are what a sweep of ``method.<name>.<key>`` varies. The columns are ``method.<key>``; other methods
+    have NaN there.
+    """
+    if "options" not in frame:  # older rows
+        return frame, []
+    options = [dict(pair.split("=", 1) for pair in str(text).split()) for text in frame["options"].fillna("")]
+    table = pd.DataFrame(options, index=frame.index).apply(pd.to_numeric, errors="coerce").add_prefix("method.")
+    swept = [key for key in table if (table[key].groupby(frame["method"]).nunique() > 1).any()]
+    return frame.join(table[swept]), swept
+
+
 def with_infinite_failures(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(mse=frame["mse"].astype(float).where(frame["status"] == OK, float("inf")))
 

@@ -177,6 +177,7 @@ class Job:
                     "shape_origin": self.shape.source,
                     "method": self.entry.name,
                     "method_file": self.entry.method,
+                    "options": " ".join(f"{key}={value}" for key, value in sorted(self.entry.options.items())),
                     "settings": self.settings,
                     "trial": trial.trial,
                     "mse_initial": mse_initial,

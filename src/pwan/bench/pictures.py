@@ -11,9 +11,9 @@ import numpy as np
 from pwan.bench.job import Job
 from pwan.bench.rows import Row
 from pwan.problem import FAILED, OK
-from pwan.report.example_figure import Example, Outcome, draw_examples
+from pwan.report.example_figure import Example, draw_examples
 from pwan.report.training_figure import Training, draw_training
-from pwan.report.trial_figure import Panel, draw_trials
+from pwan.report.trial_figure import Panel, Registration, draw_trials
 
 KINDS = ("trials", "example", "training")
 EXAMPLE = "example.png"
@@ -54,32 +54,34 @@ def draw_worst_median_best(job: Job, rows: Sequence[Row]) -> None:
 
 def draw_example(jobs: Sequence[tuple[Job, Sequence[Row]]], folder: Path) -> None:
     """``example.png`` and ``.pdf``: trial 0 before registration and as each method left it."""
-    outcomes = []
+    registrations = []
     for job, rows in jobs:
         row = next((row for row in rows if row["trial"] == 0), None)
         if row is not None and job.kept(0).exists():
-            outcomes.append(outcome(row, job.kept(0)))
-    if not outcomes:
+            registrations.append(registration(row, job.kept(0)))
+    if not registrations:
         return
     problem = jobs[0][0].problem([0])
     example = Example(
         f"initial sets\nMSE {jobs[0][1][0]['mse_initial']:.4g}",
         problem.source[0].numpy(),
         problem.reference[0].numpy(),
-        outcomes,
+        registrations,
     )
     draw_examples([example], f"{jobs[0][0].cell.experiment}: trial 0", folder / EXAMPLE)
 
 
-def outcome(row: Row, path: Path) -> Outcome:
-    """What one method made of one trial, for a picture: from its row and the file of its points."""
+def registration(row: Row, path: Path) -> Registration:
+    """What one method made of one trial, from its row and the file of its arrays."""
     with np.load(path) as arrays:
-        return Outcome(
+        return Registration(
             row["method"],
             f"MSE {row['mse']:.4g}" if row["status"] == OK else "failed",
             arrays["transformed"],
             arrays["matched"],
             arrays["reference_matched"],
+            arrays.get("potential"),
+            arrays.get("reference_potential"),
         )
 
 
@@ -91,8 +93,18 @@ def has_course(job: Job) -> bool:
         return {"potential", "snapshots"} <= set(arrays)
 
 
-def draw_course(job: Job, folder: Path) -> None:
-    """``training_<method>.png`` and ``.pdf``: the source on its way in trial 0, potential, gradient norm and curves."""
+def kept_curves(job: Job, rows: Sequence[Row]) -> list[dict[str, np.ndarray]]:
+    """What the rows' trials kept of their courses, for :func:`pwan.bench.curves.median_curves`."""
+    curves = []
+    for row in rows:
+        if job.kept(row["trial"]).exists():
+            with np.load(job.kept(row["trial"])) as arrays:
+                curves.append({name: arrays[name] for name in arrays if name.startswith(("curve_", "history_"))})
+    return curves
+
+
+def draw_course(job: Job, path: Path) -> None:
+    """Write PNG and PDF: the source on its way in trial 0, potential, gradient norm and curves."""
     with np.load(job.kept(0)) as file:
         arrays: dict[str, Any] = dict(file)
     problem = job.problem([0])
@@ -114,4 +126,4 @@ def draw_course(job: Job, folder: Path) -> None:
         },
     )
     title = f"{job.cell.experiment}: {job.entry.name}, trial 0, {len(source)} against {len(reference)} points"
-    draw_training(training, title, folder / f"training_{job.entry.name}.png")
+    draw_training(training, title, path)

@@ -27,6 +27,7 @@ STATISTICS = [
     "matched_fraction_median",
     "seconds_median",
 ]
+NORMALISED = "mse_normalised_median"
 NAME, PAIRED = "summary.csv", "paired.csv"
 ERRORS = ("mse", "mse_unrefined")
 PAIRED_COLUMNS = [
@@ -43,12 +44,15 @@ def summarise(rows: Iterable[Row]) -> pd.DataFrame:
     (``mse_q25``, ``mse_q75``: linear between the two values beside them) and the maximum (a median over survivors would
     flatter the method that fails most). ``mse_std`` is the sample standard deviation over
     the trials that did not fail: with a failure there is no other finite answer; ``failed`` stands beside it.
+    ``mse_normalised_median`` is the median of the errors over the truth's mean squared radius, so without a unit.
     ``shape_origin`` joins by a plus where the trials' copies of the shape came from several places.
     """
     frame = pd.DataFrame(list(rows))
-    columns = ["experiment", *AXES, "method", "settings", "shape_origin", *STATISTICS]
+    columns = ["experiment", *AXES, "method", "options", "settings", "shape_origin", *STATISTICS, NORMALISED]
     if frame.empty:
         return pd.DataFrame(columns=columns)
+    for young, missing in (("options", ""), ("truth_radius", np.nan)):  # columns that older rows do not have
+        frame[young] = frame[young].fillna(missing) if young in frame else missing
     return pd.DataFrame([_line(group) for _, group in frame.groupby("settings", sort=False)], columns=columns)
 
 
@@ -99,6 +103,7 @@ def _line(group: pd.DataFrame) -> dict[str, object]:
         "experiment": first["experiment"],
         **{name: first[name] for name in AXES},
         "method": first["method"],
+        "options": first["options"],
         "settings": first["settings"],
         "shape_origin": "+".join(group["shape_origin"].dropna().unique()),
         "trials": len(group),
@@ -112,6 +117,7 @@ def _line(group: pd.DataFrame) -> dict[str, object]:
         "mse_unrefined_median": np.median(errors["mse_unrefined"]),
         "matched_fraction_median": group["matched_fraction"].astype(float).median(),
         "seconds_median": group["seconds"].astype(float).median(),
+        NORMALISED: np.median(_errors(group, "mse") / group["truth_radius"].to_numpy() ** 2),
     }
 
 

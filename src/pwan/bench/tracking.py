@@ -14,7 +14,13 @@ from urllib.parse import urlsplit
 
 import pandas as pd
 
+from pwan.bench.curves import CURVES, STEP
+
 SUMMARY_METRICS = ("mse_median", "mse_std", "seconds_median", "failed", "trials", "mse_unrefined_median")
+TRIALS_TABLE = "trials_table"
+WORST_MEDIAN_BEST = "worst_median_best"  # the figures' name of the picture that every method has
+# The median error beside what the paper's two accuracy figures vary: a chart over many runs takes its x from a table.
+ACCURACY_TABLES = {"outlier_ratio": "accuracy_by_outlier_ratio", "keep": "accuracy_by_keep"}
 
 
 @dataclass(frozen=True)
@@ -42,7 +48,8 @@ def track(
     method: str,
     rows: pd.DataFrame,
     summary: Mapping[str, Any],
-    figure: Path | None,
+    curves: pd.DataFrame | None,
+    figures: Mapping[str, Path],
     failed: bool,
 ) -> None:
     """Write one finished run below ``folder/wandb``.
@@ -51,7 +58,9 @@ def track(
         config: the resolved configuration of this cell and method.
         rows: the trials of this cell and method; become a Table.
         summary: this method's line of summary.csv; its medians become summary metrics (W&B computes none itself).
-        figure: a picture to log, if there is one.
+        curves: of ``median_curves``: lines with "step" and any of the metrics in ``CURVES``, NaN where one is not known
+            at that step. "step" is the metrics' x-axis, so that those of several runs lie over each other.
+        figures: pictures to log, by the names they get.
         failed: the job as a whole failed; the run then ends as a crashed one.
     """
     with _data_below(folder):
@@ -63,7 +72,7 @@ def track(
             entity=settings.entity,
             group=experiment,
             job_type=method,
-            name=f"{method} {summary['settings']}",
+            name=f"{experiment} {method}",  # equal in all cells of a sweep: W&B's line charts join the runs of a name
             config=dict(config),
             mode="online" if settings.mode != "offline" and _logged_in() else "offline",
             reinit="finish_previous",
@@ -73,14 +82,52 @@ def track(
         )
         complete = False
         try:
-            logged: dict[str, Any] = {"trials_table": wandb.Table(dataframe=_plain(rows))}
-            if figure is not None:
-                logged["worst_median_best"] = wandb.Image(str(figure))
-            run.log(logged)
+            if curves is not None:
+                _log_curves(run, curves)
+            axis = "outlier_ratio" if summary["outlier_ratio"] > 0 else "keep"
+            median = float(summary["mse_median"])
+            run.log(
+                {
+                    TRIALS_TABLE: wandb.Table(dataframe=_plain(rows)),
+                    ACCURACY_TABLES[axis]: wandb.Table(
+                        columns=["experiment", "method", axis, "mse_median"],
+                        data=[[experiment, method, float(summary[axis]), median if math.isfinite(median) else None]],
+                    ),
+                    **{name: wandb.Image(str(path)) for name, path in figures.items()},
+                }
+            )
             run.summary.update({name: _number(summary[name]) for name in SUMMARY_METRICS})
+            run.summary["settings"] = summary["settings"]
             complete = not failed
         finally:  # or the next job of this process would write into the same run
             run.finish(exit_code=0 if complete else 1)
+
+
+def save_workspace(workspace: Any) -> str:
+    """Save a workspace of ``wandb_workspaces`` in W&B as a new view, and return its address.
+
+    Raises:
+        ValueError: the user is not logged in, or W&B refused the view or could not be reached.
+    """
+    if not _logged_in():
+        raise ValueError("saving a workspace needs a login to W&B, and there is none: call `wandb login` first")
+    try:
+        return str(workspace.save().url)
+    except Exception as error:  # W&B lets through whatever its transport raises
+        raise ValueError(
+            f"W&B did not save the workspace in {workspace.entity}/{workspace.project}: {error}; check the login "
+            "(`wandb login --relogin`), the entity's name, and that the project has runs already"
+        ) from error
+
+
+def _log_curves(run: Any, curves: pd.DataFrame) -> None:
+    """Log each line, without what is not known there; the last values do not become summary metrics."""
+    names = [name for name in CURVES if name in curves.columns]
+    run.define_metric(STEP, summary="none")
+    for name in names:
+        run.define_metric(name, step_metric=STEP, summary="none")
+    for line in curves[[STEP, *names]].to_dict("records"):
+        run.log({name: value for name, value in line.items() if name == STEP or not math.isnan(value)})
 
 
 @contextmanager
@@ -100,11 +147,15 @@ def _logged_in() -> bool:
     """Whether W&B has a key in one of its documented places; asking W&B itself may wait for a person's answer."""
     if os.environ.get("WANDB_API_KEY"):
         return True
-    host = urlsplit(os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")).hostname or ""
+    import wandb
+
+    own = os.environ.get("WANDB_BASE_URL")
+    hosts = [own] if own else [wandb.Settings().base_url, "https://api.wandb.ai"]  # the second: of logins before 0.31
     try:
-        return netrc.netrc().authenticators(host) is not None
+        keys = netrc.netrc(os.environ.get("NETRC"))
     except (OSError, netrc.NetrcParseError):
         return False
+    return any(keys.authenticators(urlsplit(host).netloc) is not None for host in hosts)
 
 
 def _plain(rows: pd.DataFrame) -> pd.DataFrame:

@@ -24,6 +24,7 @@ LABELS = {
     "noise": "standard deviation of the noise",
     "distance": "distance threshold h of the problem",
     "mass_factor": "mass m over the true one",
+    "method.updates": "u, network updates for each step",
 }
 # Okabe and Ito's colours, which colour-blind readers can tell apart; more methods than colours get another dash
 COLOURS = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
@@ -73,6 +74,7 @@ def draw_accuracy(
     *,
     band: str = "quartiles",
     published: PublishedTable | None = None,
+    seconds: bool = False,
 ) -> list[Path]:
     """Write the figure as PNG and PDF beside each other: a line and a band for each method.
 
@@ -83,6 +85,7 @@ def draw_accuracy(
         rows, axis, band: see :func:`curves`.
         path: of the PNG; the PDF has the suffix .pdf.
         published: a table on the same axis; another axis's is not drawn.
+        seconds: the median time of a registration against the same axis stands below (column "seconds").
 
     Returns:
         The two files.
@@ -97,11 +100,13 @@ def draw_accuracy(
         line.method: [] if table is None else [point for point in table.points(line.method) if low <= point[0] <= high]
         for line in lines
     }
-    figure = Figure(figsize=(7.6, 5.0), dpi=130, layout="constrained")
+    figure = Figure(figsize=(7.6, 7.0 if seconds else 5.0), dpi=130, layout="constrained")
     FigureCanvasAgg(figure)
-    axes: Any = figure.add_subplot()
+    both = figure.subplots(2 if seconds else 1, squeeze=False, sharex=True, height_ratios=[5, 2] if seconds else None)
+    axes: Any = both[0, 0]
     bottom, top = _limits(lines, [y for points in stars.values() for _, y in points])
-    axes.set(yscale="log", ylim=(bottom, top), xlabel=LABELS.get(axis, axis), ylabel="MSE")
+    both[-1, 0].set_xlabel(LABELS.get(axis, axis))
+    axes.set(yscale="log", ylim=(bottom, top), ylabel="MSE")
     if rows[axis].nunique() <= 12:
         axes.set_xticks(np.unique(rows[axis]))
     axes.grid(True, which="major", color="#dddddd", linewidth=0.6)
@@ -113,8 +118,13 @@ def draw_accuracy(
         axes.plot(line.x, median, dash, marker=mark, markersize=4.5, color=colour, label=line.method, zorder=3)
         lower, upper = (np.clip(np.where(shown, edge, np.nan), bottom, top) for edge in (line.lower, line.upper))
         axes.fill_between(line.x, lower, upper, color=colour, alpha=0.15, linewidth=0)
+        if seconds:
+            of_method = rows[rows["method"] == line.method]
+            times = of_method["seconds"].astype(float).groupby(of_method[axis].astype(float)).median()
+            both[1, 0].plot(times.index, times, dash, marker=mark, markersize=4.5, color=colour)
         failed = line.x[~shown]
-        axes.plot(failed, np.full(len(failed), top), "x", color=colour, clip_on=False, markersize=8, zorder=5)
+        if len(failed):  # an empty one that is not clipped would take part in the layout, at the origin
+            axes.plot(failed, np.full(len(failed), top), "x", color=colour, clip_on=False, markersize=8, zorder=5)
         points = [point for point in stars[line.method] if point not in drawn]
         drawn.update(points)
         axes.plot(*np.array(points).reshape(-1, 2).T, "*", color=colour, fillstyle="none", markersize=12, zorder=4)
@@ -124,7 +134,10 @@ def draw_accuracy(
     if any(not np.isfinite(line.median).all() for line in lines):
         handles.append(_key("x", "most trials failed"))
     # outside, where no curve can be: the curves of six methods fill the whole axes
-    axes.legend(handles=handles, fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.3)
+    figure.legend(handles=handles, fontsize=8, loc="outside right upper", borderaxespad=0.3)
+    if seconds:
+        both[1, 0].set(ylabel="seconds, median", ylim=(0, None))
+        both[1, 0].grid(True, which="major", color="#dddddd", linewidth=0.6)
     axes.set_title(f"{title}\n{_caption(lines, band)}", fontsize=9, parse_math=False)
     return save_both(figure, path)
 

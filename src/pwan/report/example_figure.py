@@ -12,28 +12,17 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from pwan.report.files import save_both
-from pwan.report.trial_figure import LEFT, REFERENCE, SOURCE, UNMATCHED, frame, scatter
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What one method made of the problem: moved points (r, D), masks of what it matched (r,) and (q,), a sentence."""
-
-    method: str
-    words: str
-    transformed: np.ndarray
-    matched: np.ndarray
-    reference_matched: np.ndarray
+from pwan.report.trial_figure import LEFT, REFERENCE, SOURCE, UNMATCHED, Registration, frame, scatter
 
 
 @dataclass(frozen=True)
 class Example:
-    """One line of pictures: source (r, D) and reference (q, D) before registration, and the methods' outcomes."""
+    """One line of pictures: source (r, D) and reference (q, D) before registration, and the methods' results."""
 
     label: str
     source: np.ndarray
     reference: np.ndarray
-    outcomes: Sequence[Outcome]
+    registrations: Sequence[Registration]
 
 
 def draw_examples(examples: Sequence[Example], title: str, path: Path) -> list[Path]:
@@ -52,8 +41,8 @@ def draw_examples(examples: Sequence[Example], title: str, path: Path) -> list[P
     """
     if not examples:
         raise ValueError("the picture needs at least one example")
-    columns = 1 + max(len(example.outcomes) for example in examples)
-    figure = Figure(figsize=(2.5 * columns, 2.75 * len(examples) + 0.8), dpi=120, layout="constrained")
+    columns = 1 + max(len(example.registrations) for example in examples)
+    figure = Figure(figsize=(2.5 * columns, 2.4 * len(examples) + 0.8), dpi=120, layout="constrained")
     FigureCanvasAgg(figure)
     figure.suptitle(title, fontsize=11, parse_math=False)
     handles: dict[str, Any] = {}
@@ -61,19 +50,19 @@ def draw_examples(examples: Sequence[Example], title: str, path: Path) -> list[P
         flat = example.source.shape[1] == 2
         kind: dict[str, Any] = {} if flat else {"projection": "3d"}
         everything = np.concatenate([example.source, example.reference])
-        for column, outcome in enumerate([None, *example.outcomes]):
+        for column, one in enumerate([None, *example.registrations]):
             axes: Any = figure.add_subplot(len(examples), columns, columns * row + column + 1, **kind)
-            if outcome is None:
+            if one is None:
                 words = example.label
                 scatter(axes, example.reference, REFERENCE, "reference")
                 scatter(axes, example.source, SOURCE, "source")
             else:
-                words = f"{outcome.method}\n{outcome.words}"
-                matched, there = outcome.matched.astype(bool), outcome.reference_matched.astype(bool)
+                words = f"{one.method}\n{one.words}"
+                matched, there = one.matched.astype(bool), one.reference_matched.astype(bool)
                 scatter(axes, example.reference[~there], UNMATCHED, "reference, not matched")
                 scatter(axes, example.reference[there], REFERENCE, "reference")
-                scatter(axes, outcome.transformed[~matched], LEFT, "source, not matched")
-                scatter(axes, outcome.transformed[matched], SOURCE, "source")
+                scatter(axes, one.transformed[~matched], LEFT, "source, not matched")
+                scatter(axes, one.transformed[matched], SOURCE, "source")
             axes.set_title(words, fontsize=8, parse_math=False)
             frame(axes, everything, flat)
             handles |= dict(zip(*axes.get_legend_handles_labels()[::-1], strict=True))

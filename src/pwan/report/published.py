@@ -86,8 +86,15 @@ PARTIAL = PublishedTable(
     },
 )
 # Mean and standard deviation of the MSE on the space-time faces (23,728 points, pairs i and i + 20), normalised units.
-FACES_SOURCE = f"{PAPER}, appendix, table of the space-time faces"
+FACES_SOURCE = f"{PAPER}, appendix, table of the space-time faces; 20 pairs, normalised units"
 FACES = {"BCPD": (0.0017, 0.001), "CPD": (0.00049, 0.0002), "PWAN": (0.00032, 0.000089)}
+FACES_METHODS = {
+    "bcpd_scalability": "BCPD",
+    "cpd_scalability": "CPD",
+    "pwan": "PWAN",
+    "pwan_faces": "PWAN",
+    "pwan_paper_faces": "PWAN",
+}
 # True value (POT) and Kantorovich-Rubinstein form for the fish, divided by 78.
 PRECISION_SOURCE = f"{PAPER}, appendix, table of the precision of the estimated discrepancies"
 PRECISION = {

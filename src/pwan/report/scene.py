@@ -4,26 +4,14 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 
-from pwan.report.trial_figure import LEFT, REFERENCE, SOURCE, TRUTH, UNMATCHED
+from pwan.report.trial_figure import LEFT, REFERENCE, SOURCE, TRUTH, UNMATCHED, Registration
 
 LIMIT = 6000  # points of one set that are shown; more make the page slow, not clearer
-
-
-@dataclass(frozen=True)
-class Registration:
-    """What one method made of the problem: moved points (r, D), masks of what it matched (r,) and (q,), its outcome."""
-
-    method: str
-    outcome: str
-    transformed: np.ndarray
-    matched: np.ndarray
-    reference_matched: np.ndarray
 
 
 def scene_json(
@@ -31,7 +19,8 @@ def scene_json(
 ) -> str:
     """The figure as JSON that is safe inside a script element: plotly escapes <, > and /.
 
-    A menu chooses what is shown: the initial sets, or the sets as one method registered them, coloured by matched.
+    A menu chooses what is shown: the initial sets, or the sets as one method registered them, coloured by matched, or
+    by the method's potential where it has one.
 
     Args:
         source: (r, D) before registration, D = 2 or 3; of larger sets every k-th point is shown.
@@ -52,6 +41,7 @@ def scene_json(
             _points(truth[moving], TRUTH, "truth", shown=False),
         ]
     ]
+    labels = ["initial sets"]
     for one in registrations:
         if one.transformed.shape != source.shape or len(one.reference_matched) != len(reference):
             raise ValueError(
@@ -69,6 +59,21 @@ def scene_json(
                 _points(one.transformed[moving][moved], SOURCE, "registered, matched"),
             ]
         )
+        labels.append(f"{one.method}: {one.words}")
+        if one.potential is not None and one.reference_potential is not None:
+            values = np.concatenate([one.reference_potential, one.potential])
+            scale = {"cmin": float(values.min()), "cmax": float(values.max()), "colorscale": "Viridis"}
+            bar = {
+                **scale,
+                "colorbar": {"title": {"text": "f"}, "thickness": 12, "len": 0.6, "x": 0, "xanchor": "left"},
+            }
+            groups.append(
+                [
+                    _points(reference[staying], one.reference_potential[staying], "reference, potential", scale=scale),
+                    _points(one.transformed[moving], one.potential[moving], "registered, potential", scale=bar),
+                ]
+            )
+            labels.append(f"{one.method}: potential")
     start = 1  # the first method's result is shown at first
     owner = [number for number, group in enumerate(groups) for trace in group if len(trace.x)]
     traces = [trace for group in groups for trace in group if len(trace.x)]
@@ -79,7 +84,6 @@ def scene_json(
     ]
     for trace, shown in zip(traces, views[start], strict=True):
         trace.visible = shown
-    labels = ["initial sets", *(f"{one.method}: {one.outcome}" for one in registrations)]
     buttons = [
         {"label": html.escape(label), "method": "restyle", "args": [{"visible": view}]}
         for label, view in zip(labels, views, strict=True)
@@ -93,9 +97,17 @@ def scene_json(
     return text
 
 
-def _points(points: np.ndarray, colour: str, name: str, *, shown: bool = True) -> Any:
-    """One cloud; what the legend hides at first can be clicked there."""
-    marker = {"color": colour, "size": 2.5 if points.shape[1] == 3 else 4}
+def _points(
+    points: np.ndarray,
+    colour: str | np.ndarray,
+    name: str,
+    *,
+    shown: bool = True,
+    scale: dict[str, Any] | None = None,
+) -> Any:
+    """One cloud, in one colour or by values (N,) on a scale; what the legend hides at first can be clicked there."""
+    plain = colour if isinstance(colour, str) else colour.astype(np.float32)
+    marker = {"color": plain, "size": 2.5 if points.shape[1] == 3 else 4, **(scale or {})}
     columns = dict(zip("xyz", points.T.astype(np.float32), strict=False))
     more = {"name": name, "mode": "markers", "marker": marker, "hoverinfo": "name"}
     kind = go.Scatter3d if points.shape[1] == 3 else go.Scatter

@@ -18,6 +18,22 @@ MANY = 1000  # points of one cloud
 
 
 @dataclass(frozen=True)
+class Registration:
+    """What one method made of a problem: moved points (r, D), masks of what it matched (r,) and (q,), a few words.
+
+    ``potential`` (r,) and ``reference_potential`` (q,) are the values at the end, of a method that has a potential.
+    """
+
+    method: str
+    words: str
+    transformed: np.ndarray
+    matched: np.ndarray
+    reference_matched: np.ndarray
+    potential: np.ndarray | None = None
+    reference_potential: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
 class Panel:
     """One registration to draw: (N, D) arrays, and boolean masks of what was matched."""
 

@@ -111,6 +111,11 @@ def test_config_yaml_and_wandb_hold_the_settings_that_ran(tmp_path, monkeypatch)
     assert tracked[0] == {"seed": 0, "method": {"mine": mine}}
 
 
+def test_an_unknown_kind_of_picture_is_refused():
+    with pytest.raises(ValueError, match="trials, example, training, got 'movie'"):
+        benchmark.Settings(pictures=("movie",))
+
+
 def test_settings_that_do_not_fit_the_problem_are_refused_before_anything_runs(tmp_path):
     with pytest.raises(ValueError, match="method following: at most 40 points, got 45"):
         run(tmp_path, shifting(), MethodEntry("mine", "following", {"most": 40}))
@@ -130,9 +135,9 @@ def titles(monkeypatch):
     drawn = []
     save = Figure.savefig
 
-    def note(self, path):
+    def note(self, path, **more):
         drawn.append([axes.get_title() for axes in self.axes])
-        save(self, path)
+        save(self, path, **more)
 
     monkeypatch.setattr(Figure, "savefig", note)
     return drawn
@@ -155,6 +160,23 @@ def test_a_picture_that_is_there_and_right_is_left_alone(tmp_path, titles):
     for _ in range(2):
         run(tmp_path, shifting(), trials=1)
     assert len(titles) == 1
+
+
+def test_an_example_of_all_methods_and_the_course_of_those_with_a_potential(tmp_path, titles):
+    network = {"rank": 20, "steps": 2, "stages": 0, "warmup": 1, "updates": 2, "refinement": "none"}
+    entries = [shifting(), MethodEntry("pwan", "pwan", network)]
+    kinds = {"pictures": ["example", "training"], "trials": 1}
+    run(tmp_path, *entries, **kinds)
+    made = {path.name for path in tmp_path.iterdir() if path.suffix in (".png", ".pdf")}
+    assert made == {f"{name}.{kind}" for name in ("example", "training_pwan") for kind in ("png", "pdf")}
+    rows = read_rows(tmp_path)
+    initial = f"initial sets\nMSE {rows[0]['mse_initial']:.4g}"
+    assert titles[-1] == [initial, *(f"{row['method']}\nMSE {row['mse']:.4g}" for row in rows)]
+    count = len(titles)
+    run(tmp_path, *entries, **kinds)
+    assert len(titles) == count  # there and right
+    run(tmp_path, shifting(shift=0.1), entries[1], **kinds)
+    assert len(titles) == count + 2  # the example with the other settings, PNG and PDF
 
 
 def test_no_picture_of_other_settings_is_left_where_all_trials_failed(tmp_path):

@@ -16,7 +16,8 @@ import yaml
 from PIL import Image
 
 from pwan.app import main
-from pwan.app.results import benchmark_command, current_rows, experiment_folders, homes_of, rows_of
+from pwan.app.results import benchmark_command, current_rows, experiment_folders, homes_of, rows_of, with_swept_options
+from pwan.app.tables import over_shapes
 from pwan.app.tasks import report
 from pwan.bench.rows import read_rows
 from pwan.report.trial_figure import SOURCE
@@ -248,3 +249,38 @@ def test_page_in_a_real_browser(made, page):
         assert [entry for entry in window.get_log("browser") if entry["level"] == "SEVERE"] == []
     finally:
         window.quit()
+
+
+def test_a_swept_setting_of_a_method_is_an_axis(tmp_path):
+    sweep = ["-m", "name=u", "shape=torus", "problem.points=30", "problem.rank=20", "method=[soft_assignment,cpd]"]
+    small = ["++method.soft_assignment.steps=2,3", "trials=2", "workers=0", "logger=none", f"output={tmp_path}/u"]
+    assert main([*sweep, *small], conf=CONF) == 0
+    frame, swept = with_swept_options(pd.DataFrame(read_rows(tmp_path / "u")))
+    assert swept == ["method.steps"]
+    assert sorted(frame["method.steps"].dropna().unique()) == [2, 3]
+    assert frame.loc[frame["method"] == "cpd", "method.steps"].isna().all()
+    text = text_of(page_of(tmp_path))
+    assert "Accuracy: u (shape torus, points 30)" in text and "steps=3" in text
+    assert (tmp_path / "report_figures" / "u_accuracy.pdf").exists()
+
+
+def test_examples_of_several_cells_are_one_picture_and_shapes_are_pooled(tmp_path):
+    for shape in ("torus", "monkey"):
+        sets = [f"shape={shape}", "name=two", "problem.points=30", "problem.rank=20", "method=[cpd,soft_assignment]"]
+        small = ["method.soft_assignment.steps=2", "trials=1", "workers=0", "logger=none", "options.pictures=[example]"]
+        assert main([*sets, *small, f"output={tmp_path}/two/{shape}"], conf=CONF) == 0
+    (tmp_path / "two" / "summary.csv").write_text("method\n")  # as a sweep leaves one: the folder is one experiment
+    page = page_of(tmp_path)
+    assert "Trial 0 of each cell" in text_of(page)
+    assert (tmp_path / "report_figures" / "two_examples.pdf").exists()
+    rows = pd.DataFrame(read_rows(tmp_path / "two"))
+    (pooled,) = over_shapes(rows)
+    for line in pooled.frame.to_dict("records"):
+        mine = rows[rows["method"] == line["method"]]
+        assert (line["pairs"], line["failed"]) == (2, 0)
+        assert line["mse_mean"] == pytest.approx(mine["mse"].mean())
+        assert line["normalised_mean"] == pytest.approx((mine["mse"] / mine["truth_radius"] ** 2).mean())
+        assert line["mse_deviation"] == pytest.approx(mine["mse"].std(ddof=1))
+    assert over_shapes(rows[rows["shape"] == "torus"]) == []
+    (faces,) = over_shapes(rows.replace({"torus": "faces_1_2", "monkey": "faces_2_1", "cpd": "cpd_scalability"}))
+    assert faces.frame["published_mean"].tolist()[0] == 0.00049

@@ -14,11 +14,20 @@ from pwan import shapes
 from pwan.app.config import Checked
 from pwan.app.tasks import write_config
 from pwan.bench.cell import Cell, MethodEntry
+from pwan.bench.curves import median_curves
 from pwan.bench.job import Job, Outcome
-from pwan.bench.pictures import EXAMPLE, KINDS, draw_course, draw_example, draw_worst_median_best, has_course
+from pwan.bench.pictures import (
+    EXAMPLE,
+    KINDS,
+    draw_course,
+    draw_example,
+    draw_worst_median_best,
+    has_course,
+    kept_curves,
+)
 from pwan.bench.rows import Row, RowFile, read_rows, remove_halves
 from pwan.bench.summary import table, write_paired, write_summary
-from pwan.bench.tracking import TrackingSettings, track
+from pwan.bench.tracking import WORST_MEDIAN_BEST, TrackingSettings, track
 from pwan.bench.trials import TrainerSettings
 from pwan.files import in_one_move
 from pwan.synthesis import make_problem
@@ -123,8 +132,8 @@ def run_cell(
                     continue
                 right = job.settings in drawn or not _has_others(rows, name, job.settings)
                 drawings = _drawings(job, done, folder, pictures)
-                for file, draw in drawings.items():
-                    if outcome.ran or not (right and (folder / file).exists()):
+                for path, draw in drawings.values():
+                    if outcome.ran or not (right and path.exists()):
                         draw()
                 if not outcome.ran:
                     continue
@@ -139,7 +148,8 @@ def run_cell(
                         method=name,
                         rows=pd.DataFrame(done),
                         summary=line.to_dict(),
-                        figure=job.picture if job.picture.exists() else None,
+                        curves=median_curves(kept_curves(job, done)),
+                        figures={kind: path for kind, (path, _) in drawings.items() if path.exists()},
                         failed=bool(outcome.error),
                     )
             shown = {job.settings for job in jobs} <= drawn and (folder / EXAMPLE).exists()
@@ -153,13 +163,16 @@ def run_cell(
     return outcomes
 
 
-def _drawings(job: Job, done: list[Row], folder: Path, pictures: Sequence[str]) -> dict[str, Callable[[], None]]:
-    """The pictures of one method that were asked for and that it can have: the file's name, and what draws it."""
-    every: dict[str, Callable[[], None]] = {}
+def _drawings(
+    job: Job, done: list[Row], folder: Path, pictures: Sequence[str]
+) -> dict[str, tuple[Path, Callable[[], None]]]:
+    """The pictures of one method that were asked for and that it can have, by W&B's name: file, and what draws it."""
+    every: dict[str, tuple[Path, Callable[[], None]]] = {}
     if "trials" in pictures:
-        every[job.picture.name] = lambda: draw_worst_median_best(job, done)
+        every[WORST_MEDIAN_BEST] = job.picture, lambda: draw_worst_median_best(job, done)
     if "training" in pictures and has_course(job):
-        every[f"training_{job.entry.name}.png"] = lambda: draw_course(job, folder)
+        path = folder / f"training_{job.entry.name}.png"
+        every["training"] = path, lambda: draw_course(job, path)
     return every
 
 

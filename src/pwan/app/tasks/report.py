@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
@@ -30,16 +29,19 @@ from pwan.app.results import (
     rows_of,
     varying_axes,
     with_infinite_failures,
+    with_swept_options,
 )
+from pwan.app.tables import beside_paper, over_shapes, summary_table
 from pwan.bench.cell import AXES
+from pwan.bench.pictures import EXAMPLE, registration
 from pwan.bench.rows import Row
 from pwan.bench.summary import NAME as SUMMARY
-from pwan.bench.summary import STATISTICS, summarise
 from pwan.problem import OK
 from pwan.report.accuracy_figure import BANDS, draw_accuracy
+from pwan.report.example_figure import Example, draw_examples
 from pwan.report.page import Picture, Scene, Section, Table, write_page
-from pwan.report.published import FACES, FACES_SOURCE, PublishedTable, table_for
-from pwan.report.scene import Registration, scene_json
+from pwan.report.published import PublishedTable, table_for
+from pwan.report.scene import scene_json
 
 PAGE = "report.html"
 _FOLDED = ("config.yaml", "error.txt")
@@ -114,15 +116,17 @@ def _section(folder: Path, root: Path, figures: Path, settings: Settings) -> Sec
         if not (rows and (path.name == SUMMARY or _is_part(path, folder)))
     ]
     if not rows:
-        return Section(name, made_by_task(folder), [*tables, *_faces(name)], others, files=configs)
+        return Section(name, made_by_task(folder), tables, others, files=configs)
 
     homes = homes_of(folder)
     frame = pd.DataFrame(current_rows(rows, homes))
     table = table_for(outlier_ratios=set(frame["outlier_ratio"]), keeps=set(frame["keep"]))
     ours = [
-        Table(f"Summary: {len(rows)} trials", _summary(rows, homes, folder)),
-        *([] if table is None else _beside(frame, table)),
+        Table(f"Summary: {len(rows)} trials", summary_table(rows, homes, folder)),
+        *([] if table is None else beside_paper(frame, table)),
+        *over_shapes(frame),
     ]
+    panels = _examples(frame, folder, homes, figures, name)
     curves = [
         Picture(f"Accuracy: {title}", files[0])
         for title, files in _accuracy(frame, figures, name, table, settings.band)
@@ -138,7 +142,9 @@ def _section(folder: Path, root: Path, figures: Path, settings: Settings) -> Sec
             "(options.pictures=all puts them here); they lie in the cells' folders."
         )
     folded = [Picture(f"Worst, median and best trial: {path.relative_to(folder)}", path, folded=True) for path in shown]
-    return Section(name, _made(rows, frame), [*ours, *tables], [*curves, *others, *folded], scenes, notes, configs)
+    return Section(
+        name, _made(rows, frame), [*ours, *tables], [*curves, *panels, *others, *folded], scenes, notes, configs
+    )
 
 
 def _is_part(path: Path, folder: Path) -> bool:
@@ -146,46 +152,12 @@ def _is_part(path: Path, folder: Path) -> bool:
     return path.parent != folder and (folder / path.name).exists()
 
 
-def _summary(rows: list[Row], homes: dict[str, Path], folder: Path) -> pd.DataFrame:
-    """The summary without the columns that do not vary; where the rest does not tell lines apart, what does."""
-    summary = summarise(rows)
-    keys = [*varying_axes(summary), "method"]
-    if summary.duplicated(keys).any():
-        summary.insert(0, "folder", summary["settings"].map(lambda key: str(homes[key].relative_to(folder))))
-        keys = ["folder", *keys]
-    if summary.duplicated(keys).any():
-        keys.append("settings")
-    return summary.sort_values([key for key in varying_axes(summary) if key in keys], kind="stable")[
-        [*keys, *STATISTICS]
-    ]
-
-
-def _beside(frame: pd.DataFrame, table: PublishedTable) -> list[Table]:
-    """Our medians beside the published numbers, where both are there."""
-    keys = [table.axis, *(name for name in varying_axes(frame) if name not in ("seed", table.axis)), "method"]
-    lines = []
-    for key, group in with_infinite_failures(frame).groupby(keys, sort=False, dropna=False):
-        line = dict(zip(keys, key, strict=True))
-        published = table.value(line["method"], line[table.axis])
-        if published is not None:
-            ours = {"points": group["points"].iloc[0], "trials": len(group), "our_median_MSE": group["mse"].median()}
-            lines.append({**line, **ours, "published_as": table.methods[line["method"]], "published_MSE": published})
-    return [Table(f"Beside the paper ({table.source}: {table.note})", pd.DataFrame(lines))] if lines else []
-
-
-def _faces(name: str) -> list[Table]:
-    """The published table of the faces, for an experiment of that name: it has no axis to be joined by."""
-    if not Path(name).name.startswith("faces"):
-        return []
-    lines = [{"method": method, "mean_MSE": mean, "deviation": spread} for method, (mean, spread) in FACES.items()]
-    return [Table(f"Published ({FACES_SOURCE}; normalised units)", pd.DataFrame(lines))]
-
-
 def _accuracy(
     frame: pd.DataFrame, folder: Path, name: str, table: PublishedTable | None, band: str
 ) -> Iterator[tuple[str, list[Path]]]:
     """A figure for each value of what else varies, against the number that takes the most values; seeds are pooled."""
-    varying = [axis for axis in varying_axes(frame) if axis != "seed"]
+    frame, swept = with_swept_options(frame)
+    varying = [axis for axis in varying_axes(frame) if axis != "seed"] + swept
     numeric = [axis for axis in varying if pd.api.types.is_numeric_dtype(frame[axis])]
     if not numeric:
         return
@@ -194,13 +166,37 @@ def _accuracy(
     groups = frame.groupby(others, sort=False, dropna=False) if others else [((), frame)]
     for key, group in groups:
         if group[axis].nunique() < 2 or group.duplicated([axis, "seed", "method", "trial"]).any():
-            continue  # one point is no curve; and what a sweep of a method's settings varies is not in the rows
+            continue  # one point is no curve; and two values at one point are none
         title = ", ".join([name, *(f"{other}={value}" for other, value in zip(others, key, strict=True))])
         folder.mkdir(exist_ok=True)
         path = folder / f"{_slug(title)}_accuracy.png"
         fixed = [f"{one} {group[one].iloc[0]}" for one in ("shape", "points") if one not in varying]
         title = f"{title} ({', '.join(fixed)})" if fixed else title
-        yield title, draw_accuracy(group.dropna(subset=[axis]), axis, title, path, band=band, published=table)
+        group = group.dropna(subset=[axis])
+        files = draw_accuracy(group, axis, title, path, band=band, published=table, seconds=axis in swept)
+        yield title, files
+
+
+def _examples(frame: pd.DataFrame, folder: Path, homes: dict[str, Path], figures: Path, name: str) -> list[Picture]:
+    """Trial 0 of all cells that have such a picture of their own, as one."""
+    files = point_files(folder)
+    drawn = frame["settings"].map(lambda key: (homes[key] / EXAMPLE).exists())
+    first = frame[(frame["trial"] == 0) & drawn.astype(bool)]
+    axes = varying_axes(first)
+    if first.groupby(AXES, dropna=False).ngroups < 2:
+        return []
+    examples = []
+    for key, cell in first.groupby(axes, sort=True, dropna=False):
+        rows = [row for row in cell.to_dict("records") if (row["method"], row["settings"], 0) in files]
+        if not rows:
+            continue
+        source, reference, _ = remade_problem(rows[0])
+        words = ", ".join(f"{axis} {value}" for axis, value in zip(axes, key, strict=True))
+        registrations = [registration(row, files[row["method"], row["settings"], 0]) for row in rows]
+        examples.append(Example(f"{words}\nMSE {rows[0]['mse_initial']:.4g}", source, reference, registrations))
+    figures.mkdir(exist_ok=True)
+    file = draw_examples(examples, f"{name}: trial 0 of each cell", figures / f"{_slug(name)}_examples.png")[0]
+    return [Picture("Trial 0 of each cell: initial sets, and as each method left them", file)]
 
 
 def _scene(rows: pd.DataFrame, folder: Path) -> tuple[list[Scene], list[str]]:
@@ -219,7 +215,7 @@ def _scene(rows: pd.DataFrame, folder: Path) -> tuple[list[Scene], list[str]]:
     try:
         source, reference, truth = remade_problem(chosen.to_dict())
         registrations = [
-            _registration(row, files[row["method"], row["settings"], trial])
+            registration(row, files[row["method"], row["settings"], trial])
             for row in having[having["trial"] == trial].to_dict("records")
         ]
         text = scene_json(source, reference, truth, registrations)
@@ -228,14 +224,6 @@ def _scene(rows: pd.DataFrame, folder: Path) -> tuple[list[Scene], list[str]]:
     sizes = f"{len(source)} points of the source, {len(reference)} of the reference"
     caption = f"Trial {trial}, the median one of {chosen['method']} in the hardest cell: {sizes}. Drag to turn."
     return [Scene(caption, text)], []
-
-
-def _registration(row: Row, path: Path) -> Registration:
-    with np.load(path) as arrays:
-        outcome = f"MSE {row['mse']:.4g}" if row["status"] == OK else "failed"
-        return Registration(
-            str(row["method"]), outcome, arrays["transformed"], arrays["matched"], arrays["reference_matched"]
-        )
 
 
 def _made(rows: list[Row], frame: pd.DataFrame) -> list[tuple[str, str]]:

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from pwan.bench.cell import trial_seed
+from pwan.bench.trials import Task, potential_and_gradient_norm, register_trials
+from pwan.problem import Progress
+from pwan.shapes import load
+from pwan.synthesis import make_problem
+
+TINY = {"rank": 20, "steps": 24, "stages": 0, "warmup": 5, "updates": 2, "width": 16, "features": 8}
+
+
+def outcomes(cell, method, options, trials):
+    problem = make_problem(load(cell.shape), cell.synthesis, seed=0, trials=trials)
+    seeds = [trial_seed(0, trial) for trial in trials]
+    task = Task.of(problem, method=method, options=options, trials=trials, seeds=seeds, one_thread=True)
+    return problem, register_trials(task, lambda report: None)
+
+
+def test_the_course_of_a_registration_is_kept(cell):
+    problem, (first, second) = outcomes(cell, "pwan", TINY, [0, 1])
+    r, q = problem.source.shape[1], problem.reference.shape[1]
+    for trial in (first, second):
+        kept = trial.arrays
+        assert kept["curve_step"].tolist() == list(range(1, 25))  # few steps: each of them
+        # the answer after the last step is what came out before refinement
+        assert kept["curve_mse"][-1] == pytest.approx(trial.measured["mse_unrefined"], rel=1e-5)
+        for name in ("loss", "threshold", "gradient_norm"):
+            assert kept[f"history_{name}"].shape == (24,)
+        assert kept["potential"].shape == kept["gradient_norm"].shape == (r,)
+        assert kept["reference_potential"].shape == kept["reference_gradient_norm"].shape == (q,)
+        assert (kept["reference_potential"] <= 0).all() and kept["gradient_norm"].max() > 0.1
+    assert first.arrays["snapshot_step"].tolist() == [1, 3]
+    assert first.arrays["snapshots"].shape == (2, r, 3)
+    assert "snapshots" not in second.arrays  # of trial 0 alone
+
+
+def test_long_runs_are_looked_at_now_and_then_and_at_their_end(cell, shifting, monkeypatch):
+    from pwan import methods
+
+    module = methods.find(shifting)
+    plain = module.register
+
+    def long(problem, settings, *, seeds, observer=None):
+        for step in range(1, 1004):
+            observer(Progress(step, 1003, lambda: problem.source))
+        return plain(problem, settings, seeds=seeds)
+
+    monkeypatch.setattr(module, "register", long)
+    _, (trial,) = outcomes(cell, shifting, {}, [0])
+    steps = trial.arrays["curve_step"]
+    assert steps[0] == 20 and steps[-1] == 1003 and len(steps) == 51
+    assert "history_loss" not in trial.arrays and "potential" not in trial.arrays
+
+
+def test_gradient_norm_of_a_known_potential():
+    points = torch.randn(50, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    direction = torch.tensor([2.0, -1.0, 2.0], dtype=torch.float64)  # of length 3
+    values, norms = potential_and_gradient_norm(lambda x: (x @ direction).clamp(max=0.0), points)
+    expected = (points @ direction).clamp(max=0.0).numpy()
+    assert values == pytest.approx(expected, rel=1e-6)
+    assert norms == pytest.approx(np.where(expected < 0, 3.0, 0.0), rel=1e-6)
