@@ -118,9 +118,11 @@ def test_published_tables():
 
 
 def test_table_for_a_kind_of_problem():
-    assert published.table_for(outlier_ratios={0.2, 0.4}, keeps={1.0}) is published.NOISE
-    assert published.table_for(outlier_ratios={0.0}, keeps={0.7, 1.0}) is published.PARTIAL
-    assert published.table_for(outlier_ratios={0.5}, keeps={0.7}) is None
+    assert published.table_for(outlier_ratios={0.2, 0.4}, keeps={1.0}, deformations={"random"}) is published.NOISE
+    assert published.table_for(outlier_ratios={0.0}, keeps={0.7, 1.0}, deformations={"random"}) is published.PARTIAL
+    assert published.table_for(outlier_ratios={0.5}, keeps={0.7}, deformations={"random"}) is None
+    # recorded pairs
+    assert published.table_for(outlier_ratios={0.0}, keeps={1.0}, deformations={"partner"}) is None
 
 
 def test_seconds_stand_below_where_they_are_wanted(tmp_path, monkeypatch):

@@ -79,12 +79,19 @@ def compare(rows: Iterable[Row]) -> pd.DataFrame:
 
 def write_summary(folder: Path, rows: Iterable[Row]) -> pd.DataFrame:
     """Write ``summary.csv`` in one move and return it."""
-    return _write(summarise(rows), folder / NAME)
+    return write_table(summarise(rows), folder / NAME)
 
 
 def write_paired(folder: Path, rows: Iterable[Row]) -> pd.DataFrame:
     """Write ``paired.csv`` in one move and return it."""
-    return _write(compare(rows), folder / PAIRED)
+    return write_table(compare(rows), folder / PAIRED)
+
+
+def write_table(frame: pd.DataFrame, path: Path) -> pd.DataFrame:
+    """Write a table as CSV in one move and return it."""
+    with in_one_move(path) as half:
+        frame.to_csv(half, index=False)
+    return frame
 
 
 def table(summary: pd.DataFrame) -> str:
@@ -119,12 +126,6 @@ def _line(group: pd.DataFrame) -> dict[str, object]:
         "seconds_median": group["seconds"].astype(float).median(),
         NORMALISED: np.median(_errors(group, "mse") / group["truth_radius"].to_numpy() ** 2),
     }
-
-
-def _write(frame: pd.DataFrame, path: Path) -> pd.DataFrame:
-    with in_one_move(path) as half:
-        frame.to_csv(half, index=False)
-    return frame
 
 
 def _errors(group: pd.DataFrame, name: str) -> pd.Series:

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
 
 PAPER = "Wang et al., ICLR 2022"
 
@@ -108,10 +111,28 @@ PRECISION = {
 }
 
 
-def table_for(*, outlier_ratios: set[float], keeps: set[float]) -> PublishedTable | None:
-    """The table whose kind of problem an experiment has: outliers and no crop, or crops and no outliers."""
+def table_for(*, outlier_ratios: set[float], keeps: set[float], deformations: set[str]) -> PublishedTable | None:
+    """The table whose kind of problem an experiment has: outliers and no crop, or crops and no outliers.
+
+    Both are of random deformations; recorded pairs have nothing there.
+    """
+    if deformations != {"random"}:
+        return None
     if keeps == {1.0} and outlier_ratios != {0.0}:
         return NOISE
     if outlier_ratios == {0.0}:
         return PARTIAL
     return None
+
+
+def published_numbers(experiment: str) -> pd.DataFrame | None:
+    """What the paper printed of an experiment, as a table; None where it printed pictures and curves only."""
+    lines: list[dict[str, Any]] = []
+    if experiment in ("table_noise", "table_partial"):
+        table = NOISE if experiment == "table_noise" else PARTIAL
+        lines = [{table.axis: x, **dict(zip(table.columns, line, strict=True))} for x, line in table.lines.items()]
+    elif experiment == "faces":
+        lines = [{"method": name, "mse_mean": mean, "mse_deviation": std} for name, (mean, std) in FACES.items()]
+    elif experiment == "fish_precision":
+        lines = [{"discrepancy": name, "true": true, "estimated": found} for name, (true, found) in PRECISION.items()]
+    return pd.DataFrame(lines) if lines else None

@@ -284,3 +284,18 @@ def test_examples_of_several_cells_are_one_picture_and_shapes_are_pooled(tmp_pat
     assert over_shapes(rows[rows["shape"] == "torus"]) == []
     (faces,) = over_shapes(rows.replace({"torus": "faces_1_2", "monkey": "faces_2_1", "cpd": "cpd_scalability"}))
     assert faces.frame["published_mean"].tolist()[0] == 0.00049
+
+
+def test_results_are_collected_for_the_project(root, tmp_path):
+    target = tmp_path / "kept"
+    (target / "sweep").mkdir(parents=True)
+    (target / "sweep" / "README.md").write_text("mine")
+    (root / "deeper" / EVIL).rename(root / "deeper" / "fish_precision")
+    page_of(root, collect=str(target))
+    assert sorted(path.name for path in (target / "sweep").iterdir()) == ["README.md", "figure.png", "results.csv"]
+    assert (target / "sweep" / "README.md").read_text() == "mine"
+    assert len(pd.read_csv(target / "sweep" / "results.csv")) == 4
+    fish = target / "fish_precision"
+    assert pd.read_csv(fish / "paper.csv").set_index("discrepancy").loc["L_M,50", "true"] == 0.4191
+    assert (fish / "results.csv").read_text() == (root / "deeper" / "fish_precision" / "summary.csv").read_text()
+    assert (fish / "figure.png").read_bytes() == (root / "deeper" / "fish_precision" / "precision.png").read_bytes()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,11 +37,12 @@ from pwan.bench.cell import AXES
 from pwan.bench.pictures import EXAMPLE, registration
 from pwan.bench.rows import Row
 from pwan.bench.summary import NAME as SUMMARY
+from pwan.bench.summary import summarise, write_table
 from pwan.problem import OK
 from pwan.report.accuracy_figure import BANDS, draw_accuracy
 from pwan.report.example_figure import Example, draw_examples
 from pwan.report.page import Picture, Scene, Section, Table, write_page
-from pwan.report.published import PublishedTable, table_for
+from pwan.report.published import PublishedTable, published_numbers, table_for
 from pwan.report.scene import scene_json
 
 PAGE = "report.html"
@@ -65,6 +67,7 @@ class Settings:
     folder: str = "outputs"
     band: str = "quartiles"
     pictures: str = "hardest"
+    collect: str | None = None
 
     def __post_init__(self) -> None:
         for name, choices in (("band", BANDS), ("pictures", ("hardest", "all"))):
@@ -97,6 +100,9 @@ def make_report(root: Path, settings: Settings) -> Path:
     figures = root / FIGURES
     sections = [_section(one, root, figures, settings) for one in tqdm(found, desc="report", unit="experiment")]
     write_page("pwan: results", sections, root / PAGE)
+    if settings.collect is not None:
+        for one, section in zip(found, sections, strict=True):
+            _collect(one, section, Path(settings.collect).resolve() / one.name)
     return root / PAGE
 
 
@@ -120,7 +126,9 @@ def _section(folder: Path, root: Path, figures: Path, settings: Settings) -> Sec
 
     homes = homes_of(folder)
     frame = pd.DataFrame(current_rows(rows, homes))
-    table = table_for(outlier_ratios=set(frame["outlier_ratio"]), keeps=set(frame["keep"]))
+    table = table_for(
+        outlier_ratios=set(frame["outlier_ratio"]), keeps=set(frame["keep"]), deformations=set(frame["deformation"])
+    )
     ours = [
         Table(f"Summary: {len(rows)} trials", summary_table(rows, homes, folder)),
         *([] if table is None else beside_paper(frame, table)),
@@ -145,6 +153,23 @@ def _section(folder: Path, root: Path, figures: Path, settings: Settings) -> Sec
     return Section(
         name, _made(rows, frame), [*ours, *tables], [*curves, *panels, *others, *folded], scenes, notes, configs
     )
+
+
+def _collect(folder: Path, section: Section, target: Path) -> None:
+    """The results of an experiment as its folder in the project has them; a README there is left alone."""
+    target.mkdir(parents=True, exist_ok=True)
+    rows = rows_of(folder)
+    if rows:
+        write_table(summarise(current_rows(rows, homes_of(folder))), target / "results.csv")
+    elif (folder / SUMMARY).exists():
+        shutil.copyfile(folder / SUMMARY, target / "results.csv")
+    numbers = published_numbers(folder.name)
+    if numbers is not None:
+        write_table(numbers, target / "paper.csv")
+    shown = [picture.path for picture in section.pictures if not picture.folded]
+    panels = [path for path in shown if path.stem.endswith("_examples")]
+    if shown:
+        shutil.copyfile((panels or shown)[0], target / "figure.png")
 
 
 def _is_part(path: Path, folder: Path) -> bool:
