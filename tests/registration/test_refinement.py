@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from pwan.registration import refinement
 from pwan.registration.refinement import NearestSettings, SoftSettings, nearest_point, soft_assignment
 from pwan.registration.transform import Coherence, Transform, rotation_matrix
 
@@ -128,3 +129,22 @@ def test_soft_assignment_counts_a_fraction_of_a_point_in_part() -> None:
     ]
     low, high = (found[1] - found[0]).abs().max(), (found[2] - found[1]).abs().max()
     assert float(low) > 0 and float(high) > 0
+
+
+def test_samples_of_large_sets_are_the_same_share_of_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    # of 40 source points all are to be matched; were the reference of 400 cut to 20 as well, most would find no partner
+    monkeypatch.setattr(refinement, "SOFT_POINTS", 20)
+    transform, _, reference = prepared("nonrigid")
+    half = Transform("nonrigid", transform.source[:, :40], transform.basis[:, :40])  # type: ignore[index]
+    far = torch.cat((reference, 10 + torch.rand(1, 320, 3)), 1)  # (1, 400, 3), four of five are outliers
+    sizes = []
+    plain = torch.cdist
+
+    def cdist(*points: Tensor, **more: str) -> Tensor:
+        sizes.append((points[0].shape[1], points[1].shape[1]))
+        return plain(*points, **more)
+
+    monkeypatch.setattr(torch, "cdist", cdist)
+    start = half.parameters.detach()
+    soft_assignment(half, start, far, torch.tensor([40.0]), SoftSettings(steps=1), [0])
+    assert sizes == [(20, 200)]

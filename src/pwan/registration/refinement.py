@@ -16,9 +16,9 @@ from pwan.randomness import numpy_generator
 from pwan.registration.transform import Coherence, Transform
 from pwan.transport.objective import largest_share
 
-SOFT_POINTS = (
-    3000  # the soft assignment holds a matrix of source by reference points: larger sets are subsampled to this
-)
+# The soft assignment holds a matrix of source by reference points. Of a larger source it takes a sample of this size, of
+# the reference the same share, since a mass of the sample would otherwise find fewer partners than it has points.
+SOFT_POINTS = 3000
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,8 @@ def soft_assignment(
     source, d = transform.source.to(dtype), transform.dimension
     r = source.shape[1]
     basis = transform.basis.to(dtype) if transform.kind == "nonrigid" and transform.basis is not None else None
-    rows, row_share = _subsample(r, seeds, "source")
-    picks, _ = _subsample(reference.shape[1], seeds, "reference")
+    share = min(1.0, SOFT_POINTS / r)
+    rows, picks = _subsample(r, share, seeds, "source"), _subsample(reference.shape[1], share, seeds, "reference")
     y, x = _take(source, rows), _take(reference.to(dtype), picks)
     ones = torch.ones_like(y[..., :1])
     design = torch.cat((y, ones), -1) if basis is None else torch.cat((y, ones, _take(basis, rows)), -1)  # (B, n, p)
@@ -83,10 +83,10 @@ def soft_assignment(
     current = start.to(dtype)
     if transform.kind == "rigid":
         current = torch.cat((transform.affine(start), transform.translation(start)), 1).to(dtype)
-    kept_mass = None if mass is None else (mass.to(dtype) * row_share).clamp(max=y.shape[1])
+    kept_mass = None if mass is None else (mass.to(dtype) * share).clamp(max=y.shape[1])
     for step in range(settings.steps):
-        share = step / max(1, settings.steps - 1)
-        sigma = settings.sigma_start * (settings.sigma_end / settings.sigma_start) ** share
+        annealed = step / max(1, settings.steps - 1)
+        sigma = settings.sigma_start * (settings.sigma_end / settings.sigma_start) ** annealed
         moved = torch.bmm(design, current)
         kernel = torch.cdist(moved, x, compute_mode="donot_use_mm_for_euclid_dist").square_()
         kernel.mul_(-0.5 / sigma**2).exp_()  # (B, n, q)
@@ -116,12 +116,13 @@ def soft_assignment(
     return current.to(start.dtype)
 
 
-def _subsample(n: int, seeds: list[int], purpose: str) -> tuple[Tensor | None, float]:
-    """(B, SOFT_POINTS) row numbers for large sets or None, and the share of the points that they are."""
-    if n <= SOFT_POINTS:
-        return None, 1.0
-    rows = [numpy_generator(seed, "refinement", purpose).choice(n, SOFT_POINTS, replace=False) for seed in seeds]
-    return torch.stack([torch.from_numpy(row) for row in rows]), SOFT_POINTS / n
+def _subsample(n: int, share: float, seeds: list[int], purpose: str) -> Tensor | None:
+    """Row numbers (B, share n) of a share of n points, None for all of them."""
+    if share >= 1.0:
+        return None
+    size = max(1, round(share * n))
+    rows = [numpy_generator(seed, "refinement", purpose).choice(n, size, replace=False) for seed in seeds]
+    return torch.stack([torch.from_numpy(row) for row in rows])
 
 
 def _take(values: Tensor, rows: Tensor | None) -> Tensor:
