@@ -16,8 +16,8 @@ from pwan.randomness import numpy_generator
 from pwan.registration.transform import Coherence, Transform
 from pwan.transport.objective import largest_share
 
-# The soft assignment holds a matrix of source by reference points. Of a larger source it takes a sample of this size, and
-# of the reference the same share: a mass of the sample would otherwise find fewer partners than it has points.
+# The soft assignment holds a matrix of source by reference points. Of a larger source it takes a sample of this size,
+# and of the reference the same share: a mass of the sample would otherwise find fewer partners than it has points.
 SOFT_POINTS = 3000
 
 
