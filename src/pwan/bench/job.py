@@ -10,11 +10,13 @@ from typing import Any
 
 from tqdm import tqdm
 
+from pwan import methods
 from pwan.bench.cell import Cell, MethodEntry, settings_hash, trial_seed
 from pwan.bench.pool import Failure, run_tasks
 from pwan.bench.rows import Row, RowFile, environment, newest, save_arrays
 from pwan.bench.trials import Task, TrainerSettings, Trial, choose_workers, register_trials
 from pwan.problem import FAILED, OK, RegistrationProblem, mean_squared_error
+from pwan.registration.settings import PwanSettings
 from pwan.shapes import Shape
 from pwan.synthesis import make_problem
 
@@ -60,7 +62,7 @@ class Job:
     ) -> None:
         self.trainer = trainer
         self.cell, self.entry, self.shape, self.rows = cell, entry, shape, rows
-        self.settings = settings_hash(cell, entry, resolved)
+        self.settings = settings_hash(cell, entry, {**resolved, **_devices(entry, trainer)})
         self.picture = folder / f"trials_{entry.name}.png"
         self.points = folder / "points" / f"{entry.name}-{self.settings}"
 
@@ -78,6 +80,8 @@ class Job:
         if not missing:
             return Outcome(self.entry.name, self.settings, 0, skipped, 0, self._all_failed(trials))
         self.picture.unlink(missing_ok=True)  # a kill before it is drawn anew must not leave that of fewer trials
+        if self.trainer.name == "ddp" and workers == "auto":
+            workers = 1  # a registration fills the devices by itself
         count = choose_workers(workers, len(missing))
         state = _State()
         with tqdm(
@@ -189,3 +193,9 @@ class Job:
             state.recorded += 1
             if trial.measured["status"] != OK:
                 state.failed += 1
+
+
+def _devices(entry: MethodEntry, trainer: TrainerSettings) -> dict[str, Any]:
+    """What a trainer changes in a method's rows."""
+    concerned = issubclass(methods.find(entry.method).Settings, PwanSettings)
+    return {"devices": trainer.devices} if concerned and trainer.devices > 1 else {}

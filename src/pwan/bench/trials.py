@@ -19,7 +19,10 @@ from torch import Tensor
 from pwan import methods
 from pwan.bench.pool import Report
 from pwan.problem import FAILED, OK, Observer, Progress, RegistrationProblem, RegistrationResult, mean_squared_error
+from pwan.registration import dealt
+from pwan.registration.ranks import devices_here
 from pwan.registration.settings import PwanSettings
+from pwan.settings import check_ranges
 
 REPORT_EVERY = 0.5  # seconds between two reports of a running registration
 CURVE_POINTS = 50  # errors measured on the way, at most about twice as many
@@ -29,13 +32,25 @@ CHUNK = 16384  # points at which the gradient of a potential is taken at once
 
 @dataclass(frozen=True)
 class TrainerSettings:
-    """The group ``trainer``: who drives PWAN's steps; other methods are not concerned. The rows are the same.
+    """The group ``trainer``: who drives PWAN's steps; other methods are not concerned.
 
     Attributes:
-        name: "loop", a plain loop, or "lightning", a PyTorch Lightning trainer around the same solver.
+        name: "loop", a plain loop; "lightning", a PyTorch Lightning trainer around the same solver, with the same rows;
+            "ddp", the points of each registration dealt out over devices, with rows that differ from those of one
+            device as two training seeds do (see :class:`pwan.registration.ranks.Place`).
+        devices: of "ddp": GPUs where there are as many, else processes with one thread each.
+
+    Raises:
+        ValueError: several devices for another trainer than "ddp".
     """
 
-    name: Literal["loop", "lightning"] = "loop"
+    name: Literal["loop", "lightning", "ddp"] = "loop"
+    devices: int = 1
+
+    def __post_init__(self) -> None:
+        check_ranges(self, positive=("devices",))
+        if self.name != "ddp" and self.devices > 1:
+            raise ValueError(f"devices={self.devices} needs trainer=ddp, but the trainer is {self.name}")
 
 
 @dataclass(frozen=True)
@@ -196,6 +211,9 @@ def _drive(task: Task, problem: RegistrationProblem, observer: Observer) -> Regi
         from pwan import lightning  # takes seconds to import, so only when it is asked for
 
         return lightning.register(problem, settings, seeds=list(task.seeds), observer=observer)
+    if task.trainer.name == "ddp" and isinstance(settings, PwanSettings):
+        devices = devices_here(task.trainer.devices)
+        return dealt.register(problem, settings, seeds=list(task.seeds), observer=observer, devices=devices)
     return methods.run(task.method, problem, task.options, seeds=list(task.seeds), observer=observer)
 
 

@@ -17,9 +17,10 @@ from torch import Tensor
 from pwan.normalisation import matches_whole_source, normalise
 from pwan.problem import FAILED, OK, Observer, Progress, RegistrationProblem, RegistrationResult, check_seeds
 from pwan.registration.presets import resolve, resolve_kind
+from pwan.registration.ranks import Place
 from pwan.registration.refinement import NearestSettings, nearest_point, soft_assignment
 from pwan.registration.settings import PwanSettings
-from pwan.registration.solver import DTYPE, Solver
+from pwan.registration.solver import Solver
 from pwan.transport.objective import Kind
 
 HISTORY = ("loss", "threshold", "gradient_norm")
@@ -34,7 +35,14 @@ class Registration:
             counts. problem: the same, normalised.
     """
 
-    def __init__(self, problem: RegistrationProblem, settings: PwanSettings, seeds: Sequence[int]) -> None:
+    def __init__(
+        self,
+        problem: RegistrationProblem,
+        settings: PwanSettings,
+        seeds: Sequence[int],
+        place: Place | None = None,
+    ) -> None:
+        """Of several ranks each is given the same problem, and takes every step and finishes with the others."""
         check_seeds(problem, seeds)
         if len(same_case(problem, settings)) > 1:
             raise ValueError("one batch matches either all of the source or a part of it; pwan.register takes both")
@@ -46,7 +54,7 @@ class Registration:
         self.problem, self.frame = normalise(
             limited, self.settings.normalisation, keep_scale=self.settings.transform == "rigid"
         )
-        self.solver = Solver(self.problem, self.settings, self.kind, self.seeds)
+        self.solver = Solver(self.problem, self.settings, self.kind, self.seeds, place)
         self._records: list[dict[str, Tensor]] = []
 
     def step(self, update_transform: Callable[[], Any] | None = None) -> dict[str, Tensor]:
@@ -67,15 +75,15 @@ class Registration:
     def transformed(self, parameters: Tensor | None = None) -> Tensor:
         """(B, r, D) float64 the source moved by these parameters (the current answer if None), in input coordinates."""
         p = self.solver.answer() if parameters is None else parameters
-        t = self.solver.transform
+        t = self.solver.whole.transform
         return self.frame.apply(self.input.source, t.affine(p), t.translation(p), t.displacement(p))
 
     @torch.no_grad()
     def finish(self) -> RegistrationResult:
         """Refine, and bring everything back to input coordinates."""
-        solver, transform, answer = self.solver, self.solver.transform, self.solver.answer()
-        found = solver.evaluate(answer)
-        refined, words = self._refine(answer, found.source_share.sum(1))
+        solver, transform, answer = self.solver, self.solver.whole.transform, self.solver.answer()
+        threshold, transported = solver.evaluate(answer)
+        refined, words = self._refine(answer, transported)
         transformed, affine, translation, displacement = self.frame.bring_back(
             self.input.source,
             transform.affine(refined),
@@ -103,7 +111,7 @@ class Registration:
             ],
             steps=steps,
             seconds=[(time.perf_counter() - self.started) / len(self.input)] * len(self.input),
-            potential=[self._potential(k, found.threshold[k]) for k in range(len(self.input))],
+            potential=[self._potential(k, threshold[k]) for k in range(len(self.input))],
             history=[
                 {name: [float(record[name][k]) for record in self._records[:last]] for name in HISTORY}
                 for k, last in enumerate(steps)
@@ -114,12 +122,12 @@ class Registration:
         """The refined parameters (B, P, D), and how each problem ended; ``transported`` (B,) is the mass PWAN
         matched.
         """
-        s, solver = self.settings, self.solver
+        s, solver, whole = self.settings, self.solver, self.solver.whole
         words = [
             f"converged at step {at}" if at else f"took all {solver.steps_done} steps"
             for at in solver.stopped_at.tolist()
         ]
-        mass = solver.mass
+        mass = whole.mass
         if s.refinement == "none":
             return answer, words
         if s.refinement == "nearest":
@@ -132,30 +140,30 @@ class Registration:
                 sigma=s.sigma,
                 affine_penalty=s.affine_penalty,
             )
-            distance = solver.distance if self.kind == "distance" else None
+            distance = whole.distance if self.kind == "distance" else None
             refined, said = nearest_point(
-                solver.transform, solver.coherence, answer, solver.reference, mass, distance, nearest
+                whole.transform, whole.coherence, answer, whole.reference, mass, distance, nearest
             )
             return self._guarded(refined, answer), [
                 f"{word}; nearest refinement: {after}" for word, after in zip(words, said, strict=True)
             ]
         if self.kind == "distance":
             mass = transported  # the refinement keeps as many source points as PWAN matched
-        refined = soft_assignment(solver.transform, answer, solver.reference, mass, self.soft, self.seeds)
+        refined = soft_assignment(whole.transform, answer, whole.reference, mass, self.soft, self.seeds)
         return self._guarded(refined, answer), words
 
     def _guarded(self, refined: Tensor, answer: Tensor) -> Tensor:
-        good = refined.isfinite().all(-1).all(-1) & (self.solver.diverged_at == 0)
+        good = refined.isfinite().all(-1).all(-1) & (self.solver.diverged_at == 0).cpu()
         return torch.where(good[:, None, None], refined, answer)
 
     def _potential(self, k: int, threshold: Tensor) -> Callable[[Tensor], Tensor]:
-        network, frame, kind, fold = self.solver.network, self.frame, self.kind, self.settings.bound == "fold"
-        one = network.only(k)
+        frame, kind, fold = self.frame, self.kind, self.settings.bound == "fold"
+        one = self.solver.potential(k)
         centre, scale = frame.reference_centre[k], frame.reference_scale[k]
 
         def potential(points: Tensor) -> Tensor:
             """-h <= f <= 0 at points (N, D) in input coordinates, in input units: (N,)."""
-            x = ((torch.as_tensor(points).double() - centre) / scale).to(DTYPE)
+            x = ((torch.as_tensor(points).double() - centre) / scale).to(one.parameters.dtype)
             output = one.output(one.features(x[None]))[0].double()
             if kind == "complete":
                 return output * scale.flatten()
@@ -194,8 +202,9 @@ def register(
     *,
     seeds: Sequence[int],
     observer: Observer | None = None,
+    place: Place | None = None,
 ) -> RegistrationResult:
-    """Register a batch of problems with PWAN; see :class:`PwanSettings`.
+    """Register a batch of problems with PWAN; see :class:`PwanSettings`, and :class:`Place` for where.
 
     Problems of which all of the source is to be matched and problems of which a part is have different settings, so a
     batch that mixes them is solved as two.
@@ -205,7 +214,7 @@ def register(
     results: list[RegistrationResult] = []
     where = problem.source.clone()
     for done, index in enumerate(groups):
-        registration = Registration(problem.select(index), settings, [seeds[k] for k in index])
+        registration = Registration(problem.select(index), settings, [seeds[k] for k in index], place)
         solver, steps = registration.solver, registration.solver.steps
         while not solver.finished:
             registration.step()

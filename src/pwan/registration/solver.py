@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -13,19 +14,24 @@ from torch import Tensor
 
 from pwan.normalisation import matches_whole_source
 from pwan.problem import RegistrationProblem
-from pwan.randomness import numpy_generator
+from pwan.registration.ranks import Place
 from pwan.registration.settings import PwanSettings
-from pwan.registration.transform import Coherence, Transform
+from pwan.registration.start import architecture, build, common_span, convert, draw_landmarks
+from pwan.registration.transform import Transform
 from pwan.transport.objective import Kind, Objective, objective
-from pwan.transport.potential import Architecture, PotentialNetwork
+from pwan.transport.potential import PotentialNetwork
 
-DTYPE = torch.float32
 WINDOW = 10  # iterates whose mean the stopping rule compares
 ESCAPE = 100.0  # a source point this many times farther out than any point was given means that the run diverged
 
 
 class Solver:
     """The state of B registrations between two steps, on normalised problems.
+
+    Where several ranks share the registration (design: "Many GPUs") each holds the whole problem on the CPU and works
+    on its own points of both sets; the network, the parameters of the transform and every decision are the same on all.
+    What a step sends are the gradients of the network and of the transform's parameters, sums and largest values, and
+    what the search for the exact threshold needs: none of it grows with the number of points.
 
     Everything that a step changes is in :meth:`state_dict`; a solver built from the same arguments and given that state
     goes on exactly as the first one would have (on the CPU, to the bit).
@@ -35,28 +41,49 @@ class Solver:
         settings: resolved (no None left).
         kind: what the discrepancy limits: "mass", "distance" or "complete".
         seeds: one for each problem; the network and the landmarks are drawn from it.
+        place: on which ranks and device the steps are computed, and in which precision; alone on the CPU if None.
+
+    Raises:
+        ValueError: more ranks than points, or several ranks for a free displacement.
     """
 
-    def __init__(self, problem: RegistrationProblem, settings: PwanSettings, kind: Kind, seeds: Sequence[int]) -> None:
+    def __init__(
+        self,
+        problem: RegistrationProblem,
+        settings: PwanSettings,
+        kind: Kind,
+        seeds: Sequence[int],
+        place: Place | None = None,
+    ) -> None:
         self.settings, self.kind, self.count = settings, kind, len(problem)
-        _, r, d = problem.source.shape
-        self.reference, source = quantise(problem.reference), quantise(problem.source)
-        self.mass = None if problem.mass is None else problem.mass.to(DTYPE)
-        self.distance = None if problem.distance is None else problem.distance.to(DTYPE)
-        self.coherence: Coherence | None = None
-        if settings.transform == "nonrigid":
-            self.coherence = Coherence(source.double(), draw_landmarks(r, settings.rank, seeds), settings.beta)
-            self.coherence.to(DTYPE)
-        modes = settings.parametrisation == "modes" and self.coherence is not None
+        place = place or Place()
+        self.ranks, self.device, self.dtype = place.ranks, torch.device(place.device), place.dtype
+        (_, self.q, _), (_, self.r, d) = problem.reference.shape, problem.source.shape  # of all ranks together
+        modes = settings.transform == "nonrigid" and settings.parametrisation == "modes"
+        if self.ranks.size > 1 and settings.transform == "nonrigid" and not modes:
+            raise ValueError(
+                f"parametrisation=free cannot be dealt out over {self.ranks.size} ranks, since its unknowns are as "
+                "many as the points; take parametrisation=modes, or one device"
+            )
+        landmarks = draw_landmarks(self.r, settings.rank, seeds)
+        self.whole = build(problem, settings, landmarks, self.dtype, self._as_on_first)
+        source = self._own(self.whole.transform.source)
+        self.reference = self._own(self.whole.reference)
+        self.mass, self.distance = (
+            None if limit is None else limit.to(self.device) for limit in (self.whole.mass, self.whole.distance)
+        )
+        self.coherence = self.whole.coherence and self.whole.coherence.part(self._own, self.device)
         self.transform = Transform(
             settings.transform, source, self.coherence.basis if modes and self.coherence else None
         )
         span = common_span(problem)
-        self.span = None if span is None else span.to(DTYPE)
+        self.span = None if span is None else span.to(self.device, self.dtype)
         self.identity = self.transform.parameters.detach().clone()
         self.network = PotentialNetwork(architecture(settings), d, seeds)
+        convert(self.network, self.device, self.dtype)
         self.learned_threshold = torch.nn.Parameter(
-            torch.full((self.count,), settings.threshold_start), requires_grad=False
+            torch.full((self.count,), settings.threshold_start, device=self.device, dtype=self.dtype),
+            requires_grad=False,
         )
         # where the whole source is matched nothing is clipped, and h would only grow
         partial = kind == "mass" and not bool(matches_whole_source(problem).all())
@@ -78,15 +105,24 @@ class Solver:
         self.steps_done = 0
         self.mean, self.mean_count = torch.zeros_like(self.transform.parameters), 0
         self.points = self.transform.points()  # (B, r, D) where the source is now
-        self.limit = ESCAPE * max(float(self.reference.abs().max()), float(source.abs().max()))
-        self.diverged_at = torch.zeros(self.count, dtype=torch.int64)  # 0: all is well
+        self.limit = ESCAPE * max(
+            float(self.whole.reference.abs().max()), float(self.whole.transform.source.abs().max())
+        )
+        self.diverged_at = torch.zeros(self.count, dtype=torch.int64, device=self.device)  # 0: all is well
         assert settings.steps is not None and settings.stages is not None
         self.first_steps = settings.steps
         self.steps = self.first_steps + (settings.stages * settings.stage_steps if self.first_steps else 0)
         # the stopping rule: the mean of the iterates of one window against that of the window before
         self.window, self.window_points = torch.zeros_like(self.mean), torch.full_like(source, torch.inf)
-        self.stopped_at = torch.zeros(self.count, dtype=torch.int64)  # 0: still running
+        self.stopped_at = torch.zeros_like(self.diverged_at)  # 0: still running
         self.stopped_answer = torch.zeros_like(self.mean)
+
+    def _as_on_first(self, tensor: Tensor) -> Tensor:
+        return self.ranks.of_first(tensor.to(self.device)).to(tensor.device)  # a group sends from the device alone
+
+    def _own(self, of_all: Tensor) -> Tensor:
+        """This rank's points of (B, n, ...), on the device."""
+        return of_all[:, self.ranks.slice(of_all.shape[1])].to(self.device).contiguous()
 
     # --- the schedule -----------------------------------------------------------------------------------------------
 
@@ -121,10 +157,13 @@ class Solver:
     # --- one step ---------------------------------------------------------------------------------------------------
 
     @torch.no_grad()
-    def step(self, update_transform: Callable[[], Any] | None = None) -> dict[str, Tensor]:
+    def step(
+        self, update_transform: Callable[[], Any] | None = None, lap: Callable[[str], Any] | None = None
+    ) -> dict[str, Tensor]:
         """u network updates and one transform update; returns loss, threshold and gradient norm, each (B,).
 
-        ``update_transform`` stands for the transform optimiser's step where a trainer wants to count it.
+        ``update_transform`` stands for the transform optimiser's step where a trainer wants to count it. ``lap`` is
+        called with "network" and then "transform" when that part of the step is done, for who takes the time.
         """
         stage, within, length = self._stage()
         if stage > 0 and within == 0:
@@ -137,38 +176,51 @@ class Solver:
                 group["lr"] = self.settings.rate * 0.5**stage  # type: ignore[operator]
         features = torch.cat((self.reference_features, self.network.features(self.points)), 1)
         updates = self.settings.updates + (self.settings.warmup if self.steps_done == 0 else 0)
-        norm = torch.zeros(self.count)
+        norm = torch.zeros_like(self.learned_threshold)
         for k in range(updates):
             norms = self._update_network(features, self._takes_penalty(k))
             norm = norm if norms is None else norms.amax(1)
+        if lap:
+            lap("network")
         found = self._transform_gradient(features)
         (update_transform or self.transform_optimiser.step)()
         self.steps_done += 1
-        self._guard()
+        self.points = self.transform.points()
+        far = ~(self.points.abs().amax((1, 2)) < self.limit)  # (B,), true for NaN
+        far_anywhere, norm, threshold = self.ranks.largest(far.to(self.dtype), norm, found.threshold)
+        self._guard(far_anywhere > 0)
         if within >= length - max(1, round(self.settings.average * length)):
             self.mean_count += 1
             self.mean += (self.transform.parameters - self.mean) / self.mean_count
         if self.settings.tolerance:
             self._check_stop()
-        return {"loss": found.value / self.points.shape[1], "threshold": found.threshold, "gradient_norm": norm}
+        if lap:
+            lap("transform")
+        return {"loss": found.value / self.r, "threshold": threshold, "gradient_norm": norm}
 
     def _takes_penalty(self, update: int) -> bool:
         every = self.settings.penalty_every
         return update == 0 if every == 0 else update % every == 0
 
     def _objective(self, outputs: Tensor) -> Objective:
-        q = self.reference.shape[1]
+        """Of this rank's points; sums over the ranks and the largest threshold make it that of all."""
+        q, threshold, mass = self.reference.shape[1], self.threshold(), self.mass
+        if threshold is not None and mass is not None and self.ranks.rank > 0:
+            mass = torch.zeros_like(mass)  # the term h m counts once
         return objective(
             outputs[:, :q],
             outputs[:, q:],
             self.kind,
-            mass=self.mass,
-            threshold=self.threshold(),
+            mass=mass,
+            threshold=threshold,
             fold=self.settings.bound == "fold",
+            select=self.ranks.largest_share,
+            totals=(self.q, self.r),
         )
 
     def _update_network(self, features: Tensor, penalised: bool) -> Tensor | None:
-        r = self.transform.source.shape[1]
+        """One update by the gradient over the points of all ranks; gradient norms (B, n) of those of this one."""
+        r = self.r
 
         def slope_of_loss(outputs: Tensor) -> Tensor:
             found = self._objective(outputs)
@@ -178,32 +230,39 @@ class Solver:
 
         penalty = self._penalty_slope if penalised else None
         _, norms = self.network.accumulate_gradient(features, slope_of_loss, penalty, self.network_gradient)
-        self.network.parameters.grad = self.network_gradient
+        own = [self.network_gradient, *(p.grad for p in self.trained[1:] if p.grad is not None)]
+        for parameter, gradient in zip(self.trained, self.ranks.sum(*own), strict=True):
+            parameter.grad = gradient
         self.network_optimiser.step()
         return norms
 
     def _penalty_slope(self, norms: Tensor) -> Tensor:
         """From the gradient norms (B, n) to the derivative of the penalty with respect to each."""
-        if self.settings.penalty == "mean":
-            return (norms - 1.0).clamp_(min=0.0).mul_(2.0 * self.settings.kappa / norms.shape[1])
-        largest, at = norms.max(1, keepdim=True)
-        slope = 2.0 * self.settings.kappa * torch.where(largest > 1.0, largest, 0.0)
+        if self.settings.penalty == "mean":  # over the points of all ranks
+            return (norms - 1.0).clamp_(min=0.0).mul_(2.0 * self.settings.kappa / (self.q + self.r))
+        here, at = norms.max(1, keepdim=True)  # (B, 1)
+        (largest,) = self.ranks.largest(here)
+        # where several ranks have it, the first one's counts
+        claim = torch.where(here == largest, float(self.ranks.size - self.ranks.rank), 0.0)
+        (first,) = self.ranks.largest(claim)
+        slope = 2.0 * self.settings.kappa * torch.where((largest > 1.0) & (claim == first), largest, 0.0)
         return torch.zeros_like(norms).scatter_(1, at, slope)
 
     def _transform_gradient(self, features: Tensor) -> Objective:
-        q, r = self.reference.shape[1], self.transform.source.shape[1]
+        """Leave the gradient with the transform; value of the objective over all ranks, the rest of it of this one."""
+        q = self.reference.shape[1]
         outputs, gradient = self.network.output_and_gradient(features)
         found = self._objective(outputs)
         # dL/dT(y_j), Eqs. grad_mass and grad_dis, for point masses 1/r
-        pull = found.source_slope[..., None] * gradient[:, q:] / r  # (B, r, D)
+        pull = found.source_slope[..., None] * gradient[:, q:] / self.r  # (B, r, D)
         if self.span is not None:
             pull = torch.bmm(pull, self.span)
-        total = self.transform.pull_back(pull)
+        total, value = self.ranks.sum(self.transform.pull_back(pull), found.value)
         self._add_energy_gradient(total)
         if self.settings.clip:
             total.clamp_(-self.settings.clip, self.settings.clip)
         self.transform.parameters.grad = total
-        return found
+        return replace(found, value=value)
 
     def _add_energy_gradient(self, out: Tensor) -> None:
         s, d = self.settings, self.transform.dimension
@@ -218,13 +277,11 @@ class Solver:
         else:
             out[:, d + 1 :] += s.coherence * self.coherence.gradient(self.transform.coefficients, s.sigma)
 
-    def _guard(self) -> None:
-        """Put a problem whose numbers left the finite, or whose points are far away from both sets, back to its start
-        and keep it there."""
-        self.points = self.transform.points()
+    def _guard(self, far: Tensor) -> None:
+        """Put a problem whose numbers left the finite, or whose points are ``far`` (B,) away from both sets, back to
+        its start and keep it there."""
         network_good = self.network.parameters.isfinite().all(-1)  # (B,)
-        good = network_good & (self.points.abs().amax((1, 2)) < self.limit)  # false for NaN
-        fresh = ~good & (self.diverged_at == 0)
+        fresh = (far | ~network_good) & (self.diverged_at == 0)
         self.diverged_at[fresh] = self.steps_done
         bad = self.diverged_at > 0
         if bool(bad.any()):
@@ -240,7 +297,9 @@ class Solver:
             self.window.zero_()
             return
         points = self.transform.points(self.window)  # (B, r, D)
-        change = (points - self.window_points).square().sum(-1).mean(-1).sqrt()  # (B,)
+        share = points.shape[1] / self.r  # of this rank
+        (squares,) = self.ranks.sum((points - self.window_points).square().sum(-1).mean(-1) * share)
+        change = squares.sqrt()  # (B,)
         stops = (change < self.settings.tolerance) & (self.stopped_at == 0)
         self.stopped_at[stops] = self.steps_done
         self.stopped_answer[stops] = self.window[stops]
@@ -253,13 +312,24 @@ class Solver:
         """The parameters (B, P, D) that stand as the answer now: the mean of the iterates, or the last one."""
         answer = self.transform.parameters if self.settings.average == 0 or self.mean_count == 0 else self.mean
         answer = torch.where((self.stopped_at > 0)[:, None, None], self.stopped_answer, answer)
-        return torch.where((self.diverged_at > 0)[:, None, None], self.identity, answer).detach().clone()
+        return torch.where((self.diverged_at > 0)[:, None, None], self.identity, answer).detach().clone().cpu()
 
     @torch.no_grad()
-    def evaluate(self, parameters: Tensor) -> Objective:
-        """The discrepancy by the potential as it is now, for a transform with these parameters (B, P, D)."""
-        features = torch.cat((self.reference_features, self.network.features(self.transform.points(parameters))), 1)
-        return self._objective(self.network.output(features))
+    def evaluate(self, parameters: Tensor) -> tuple[Tensor, Tensor]:
+        """Threshold in force and mass transported, each (B,) on the CPU, by the potential as it is now, for a transform
+        with these parameters (B, P, D). All ranks must ask together."""
+        points = self.transform.points(parameters.to(self.device))
+        features = torch.cat((self.reference_features, self.network.features(points)), 1)
+        found = self._objective(self.network.output(features))
+        (threshold,) = self.ranks.largest(found.threshold)
+        (transported,) = self.ranks.sum(found.source_share.sum(1))
+        return threshold.cpu(), transported.cpu()
+
+    def potential(self, k: int) -> PotentialNetwork:
+        """The network of problem k as it is now, on the CPU."""
+        one = self.network.only(k)
+        convert(one, torch.device("cpu"), self.dtype)
+        return one
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that a step changes."""
@@ -292,49 +362,6 @@ class Solver:
         for name in ("mean", "diverged_at", "window", "window_points", "stopped_at", "stopped_answer"):
             getattr(self, name).copy_(state[name])
         self.mean_count, self.steps_done = state["mean_count"], state["steps_done"]
-
-
-def quantise(points: Tensor) -> Tensor:
-    """Centred coordinates in float32, rounded to multiples of about 2^-16 of the RMS radius.
-
-    The game amplifies the last bit of its input, and a far origin or another unit changes just that; this far below
-    any spacing the rounding hides it.
-    """
-    radius = points.square().sum(-1).mean(1).sqrt()  # (B,)
-    grid = 2.0 ** (radius.log2().round() - 16)[:, None, None]
-    return (points / grid).round().mul(grid).to(DTYPE)
-
-
-def common_span(problem: RegistrationProblem) -> Tensor | None:
-    """Projectors (B, D, D) onto the directions in which both sets together extend, or None where that is all of space.
-
-    Two sets in one plane (or on one line) stay in it: the network knows nothing of the plane and would lift them out.
-    """
-    points = torch.cat((problem.source, problem.reference), 1)
-    centred = points - points.mean(1, keepdim=True)
-    variances, axes = torch.linalg.eigh(torch.bmm(centred.mT, centred))  # (B, D), (B, D, D)
-    kept = variances > 1e-12 * variances[:, -1:]
-    return None if bool(kept.all()) else torch.bmm(axes * kept[:, None], axes.mT)
-
-
-def architecture(settings: PwanSettings) -> Architecture:
-    """The potential network that the settings name."""
-    if settings.potential == "paper":
-        return Architecture(slope=settings.activation_slope)
-    return Architecture(
-        widths=(settings.width,) * settings.layers,
-        features=settings.features,
-        frequency=settings.frequency,
-        slope=settings.activation_slope,
-        init="kaiming",
-    )
-
-
-def draw_landmarks(points: int, rank: int, seeds: Sequence[int]) -> Tensor:
-    """(B, k) indices of the Nystrom landmarks, uniform without replacement; k = min(rank, points)."""
-    k = min(rank, points)
-    rows = [numpy_generator(seed, "landmarks").choice(points, k, replace=False) for seed in seeds]
-    return torch.stack([torch.from_numpy(row) for row in rows])
 
 
 def _pair(betas: tuple[float, ...]) -> tuple[float, float]:

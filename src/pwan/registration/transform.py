@@ -11,6 +11,9 @@ and
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Literal
 
 import torch
@@ -28,16 +31,31 @@ class Coherence:
         basis: (B, r, k) Psi, orthogonal columns with squared lengths ``spectrum`` (B, k).
     """
 
-    def __init__(self, source: Tensor, landmarks: Tensor, beta: float) -> None:
-        """source (B, r, D) float64, landmarks (B, k) indices; beta in the units of the source."""
-        phi = nystrom(source, landmarks, beta).basis(source)  # (B, r, k)
+    def __init__(
+        self,
+        source: Tensor,
+        landmarks: Tensor,
+        beta: float,
+        agree: Callable[[Tensor], Tensor] = lambda of_this_process: of_this_process,
+    ) -> None:
+        """source (B, r, D) float64, landmarks (B, k) indices; beta in the units of the source. ``agree`` makes a matrix
+        (B, k, k) the same in all processes that share the source: eigenvectors have no sign of their own.
+        """
+        factor = nystrom(source, landmarks, beta)
+        phi = replace(factor, whitening=agree(factor.whitening)).basis(source)  # (B, r, k)
         spectrum, vectors = torch.linalg.eigh(phi.mT @ phi)
         self.spectrum = spectrum.flip(-1).clamp(min=0.0)  # (B, k), largest first
-        self.basis = phi @ vectors.flip(-1)  # (B, r, k)
+        self.basis = phi @ agree(vectors).flip(-1)  # (B, r, k)
 
     def to(self, dtype: torch.dtype) -> None:
         """Convert in place."""
         self.basis, self.spectrum = self.basis.to(dtype), self.spectrum.to(dtype)
+
+    def part(self, own: Callable[[Tensor], Tensor], device: torch.device) -> Coherence:
+        """The same energy on a device, with the basis at the points that ``own`` takes of (B, r, k)."""
+        part = copy.copy(self)
+        part.basis, part.spectrum = own(self.basis), self.spectrum.to(device)
+        return part
 
     def gradient(self, displacement: Tensor, sigma: float) -> Tensor:
         """(sigma I + G)^-1 V for a free displacement V (B, r, D): half the gradient of Tr(V^T (sigma I + G)^-1 V)."""

@@ -15,6 +15,7 @@ ascent.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -22,6 +23,8 @@ import torch
 from torch import Tensor
 
 Kind = Literal["mass", "distance", "complete"]
+# From values (B, n), mass (B,) and weights (B, n) to the share (B, n) of each weight among the largest values.
+Select = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,8 @@ def objective(
     reference_weights: Tensor | float = 1.0,
     source_weights: Tensor | float = 1.0,
     fold: bool = True,
+    select: Select | None = None,
+    totals: tuple[float, float] | None = None,
 ) -> Objective:
     """The discrepancy of the given kind from the network's output at the reference (B, q) and the source (B, r).
 
@@ -63,12 +68,18 @@ def objective(
             one; "distance" needs ``threshold``, the paper's h; "complete" matches all of both sets.
         fold: f = -|o| as in the paper; else the concave form of the module's docstring.
         reference_weights, source_weights: (B, q) and (B, r), or one number for all points.
+        select: in place of :func:`largest_share`, and totals: the weights of both whole sets, reference first, where
+            the points given are parts of these. Values and slopes by h of the parts add up to those of the whole if one
+            part alone is given the mass together with a learned h, and the others a mass of 0; of the exact thresholds
+            the largest one holds.
     """
-    a = torch.as_tensor(reference_weights, dtype=reference_output.dtype).expand_as(reference_output)
-    b = torch.as_tensor(source_weights, dtype=source_output.dtype).expand_as(source_output)
+    dtype, device = reference_output.dtype, reference_output.device
+    a = torch.as_tensor(reference_weights, dtype=dtype, device=device).expand_as(reference_output)
+    b = torch.as_tensor(source_weights, dtype=dtype, device=device).expand_as(source_output)
     if kind == "complete":
         # both sets carry the mass of the source
-        a = a * (b.sum(1, keepdim=True) / a.sum(1, keepdim=True))
+        ratio = b.sum(1, keepdim=True) / a.sum(1, keepdim=True) if totals is None else totals[1] / totals[0]
+        a = a * ratio
         value = (a * reference_output).sum(1) - (b * source_output).sum(1)
         return Objective(value, a, -b, b, torch.full_like(value, torch.inf))
     if fold:
@@ -81,7 +92,7 @@ def objective(
     slope = None
     if kind == "mass" and threshold is None:
         assert mass is not None
-        share = largest_share(f_source, mass, b)
+        share = (select or largest_share)(f_source, mass, b)
         value = value - (share * f_source).sum(1)
         threshold = torch.where(share > 0, f_source, 0.0).amin(1).neg().clamp(min=0.0)  # the m-th smallest |f(y)|
     else:

@@ -1,0 +1,186 @@
+"""The task behind ``experiment=multi_gpu``: time a step of PWAN with its points dealt out over devices."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import pandas as pd
+import torch
+from tqdm import tqdm
+
+from pwan import methods, shapes
+from pwan.app.config import Checked
+from pwan.app.tasks import write_config
+from pwan.bench.cell import Cell, MethodEntry, settings_hash, trial_seed
+from pwan.bench.rows import Row, RowFile, environment, newest
+from pwan.problem import mean_squared_error
+from pwan.randomness import numpy_generator
+from pwan.registration.pipeline import Registration
+from pwan.registration.ranks import Place, Ranks, devices_here, launch
+from pwan.registration.settings import PwanSettings
+from pwan.report.multi_gpu_figure import draw_multi_gpu
+from pwan.settings import check_ranges
+from pwan.synthesis import make_problem
+
+PARTS = ("network", "transform")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is measured (appendix "More Details of Sec. Exp_eff" of the paper).
+
+    Attributes:
+        sizes: numbers of points of each set.
+        devices: over how many devices the points are dealt out.
+        steps: that are timed, after a first one that holds the network's warm-up.
+        kind: "gpu", a rank on each GPU; "cpu", ranks of one thread each; "auto": GPUs where there are enough of them.
+    """
+
+    sizes: tuple[int, ...] = (100_000, 700_000)
+    devices: tuple[int, ...] = (1, 2)
+    steps: int = 100
+    kind: Literal["auto", "gpu", "cpu"] = "auto"
+
+    def __post_init__(self) -> None:
+        check_ranges(self, positive=("sizes", "devices", "steps"))
+        for name in ("sizes", "devices"):
+            if not getattr(self, name):
+                raise ValueError(f"{name} is empty; name at least one number, for example {name}=[2]")
+
+
+def run(checked: Checked, settings: Settings, folder: Path) -> int:
+    cell, entry = checked.cell, _one_pwan(checked)
+    there = devices_here(max(settings.devices), settings.kind)
+    kind = "cpu" if there[0] == "cpu" else "gpu"
+    shape = shapes.load(cell.shape, cell.shape_source)
+    sizes, counts = sorted(set(settings.sizes)), sorted(set(settings.devices))
+    shape.sample(sizes[-1], numpy_generator(cell.seed, "largest"))  # refuses a shape without a surface to draw from
+    example = make_problem(shape, _at(cell, min(sizes[0], 1000)).synthesis, seed=cell.seed, trials=[0])
+    pwan = _timed_settings(entry, settings.steps)
+    used = methods.resolved(entry.method, entry.options, example)
+    with RowFile(folder) as rows:
+        write_config(folder, {**checked.resolved, "method": {entry.name: {"method": entry.method, **used}}})
+        keys = []
+        for points, count in tqdm([(p, c) for p in sizes for c in counts], desc="measurements", unit="run"):
+            sized, devices = _at(cell, points), there[:count]
+            measured = {"timed": settings.steps, "devices": [_name(device) for device in devices]}
+            key = settings_hash(sized, entry, {**used, **measured})
+            keys.append(key)
+            if not any(row["settings"] == key for row in rows.rows):
+                found = launch(measure, devices, sized, pwan, settings.steps)
+                about = {"settings": key, "trial": 0, "method": entry.name, **environment()}
+                rows.append(
+                    {"experiment": cell.experiment, **sized.axes(), **about, "kind": kind, "devices": count, **found}
+                )
+            summary = _summary([row for row in newest(rows.rows) if row["settings"] in keys], settings.steps)
+            summary.to_csv(folder / "summary.csv", index=False)
+            draw_multi_gpu(summary, f"{shape.name} ({shape.source}), {_words(summary)}", folder / "multi_gpu.png")
+    print(summary.to_string(index=False, float_format=lambda x: f"{x:.4g}"))
+    print(f"measured on {_words(summary)}")
+    return 0
+
+
+def measure(ranks: Ranks, device: str, cell: Cell, settings: PwanSettings, steps: int) -> Row:
+    """Time the steps of one registration on this rank's device, with the others.
+
+    Returns:
+        Means a step: seconds_network and seconds_transform (both with their communication), seconds_communication
+        (waiting for other ranks included), bytes (that a rank hands to its reductions); mse_initial and mse, of
+        the unrefined source in squared input units; device, by its own name.
+    """
+    shape = shapes.load(cell.shape, cell.shape_source)
+    problem = make_problem(shape, cell.synthesis, seed=cell.seed, trials=[0])
+    assert problem.truth is not None
+    registration = Registration(problem, settings, [trial_seed(cell.seed, 0)], Place(ranks, device))
+    solver = registration.solver
+    seconds, last = dict.fromkeys(PARTS, 0.0), 0.0
+
+    def lap(part: str) -> None:
+        nonlocal last
+        if device != "cpu":
+            torch.cuda.synchronize(device)  # a GPU's work is done later than it is asked for
+        now = time.perf_counter()
+        seconds[part] += now - last
+        last = now
+
+    solver.step(lap=lap)  # the network's warm-up, and whatever a device does at first use
+    seconds, ranks.timed, sent = dict.fromkeys(PARTS, 0.0), True, ranks.bytes_sent
+    communication = 0.0
+    bar = tqdm(total=steps, desc=f"{problem.source.shape[1]} points, {ranks.size} x {device}", leave=False, delay=5)
+    bar.disable = bar.disable or ranks.rank > 0
+    last = time.perf_counter()
+    for _ in range(steps):
+        solver.step(lap=lap)
+        communication += ranks.seconds()
+        bar.update()
+    bar.close()
+    return {
+        **{f"seconds_{part}": seconds[part] / steps for part in PARTS},
+        "seconds_communication": communication / steps,
+        "bytes": (ranks.bytes_sent - sent) // steps,
+        "mse_initial": float(mean_squared_error(problem.source, problem.truth)),
+        "mse": float(mean_squared_error(registration.transformed(solver.transform.parameters.cpu()), problem.truth)),
+        "device": _name(device),
+    }
+
+
+def _name(device: str) -> str:
+    return "cpu" if device == "cpu" else torch.cuda.get_device_name(device)
+
+
+def _one_pwan(checked: Checked) -> MethodEntry:
+    entry = checked.entries[0]
+    chosen = methods.settings(entry.method, entry.options)
+    if len(checked.entries) > 1 or not isinstance(chosen, PwanSettings):
+        names = ", ".join(entry.name for entry in checked.entries)
+        raise ValueError(f"the multi_gpu task times one method, a PWAN, but got {names}; take method=pwan")
+    if chosen.parametrisation == "free" and chosen.transform == "nonrigid":
+        raise ValueError(
+            f"method {entry.name} has parametrisation=free, whose unknowns are as many as the points and cannot be "
+            "dealt out over devices; take parametrisation=modes"
+        )
+    return entry
+
+
+def _timed_settings(entry: MethodEntry, steps: int) -> PwanSettings:
+    """The method's settings, with all the timed steps in the first stage, so that they are alike."""
+    chosen = methods.settings(entry.method, entry.options)
+    return replace(chosen, steps=steps + 1, stages=0, tolerance=0.0, refinement="none")
+
+
+def _at(cell: Cell, points: int) -> Cell:
+    return replace(cell, synthesis=replace(cell.synthesis, points=points))
+
+
+def _summary(rows: list[Row], steps: int) -> pd.DataFrame:
+    """A line for each row, by size and number of devices; speed_up is over the fewest devices of the size."""
+    lines: list[dict[str, Any]] = []
+    for points in sorted({row["points"] for row in rows}):
+        measured = sorted((row for row in rows if row["points"] == points), key=lambda row: row["devices"])
+        for row in measured:
+            total, first = (sum(r[f"seconds_{part}"] for part in PARTS) for r in (row, measured[0]))
+            lines.append(
+                {
+                    "points": points,
+                    "devices": row["devices"],
+                    "kind": row["kind"],
+                    "device": row["device"],
+                    "steps": steps,
+                    **{f"seconds_{part}": row[f"seconds_{part}"] for part in PARTS},
+                    "communication_share": row["seconds_communication"] / total,
+                    "bytes_a_step": row["bytes"],
+                    "speed_up": first / total,
+                    "mse_initial": row["mse_initial"],
+                    "mse": row["mse"],
+                }
+            )
+    return pd.DataFrame(lines)
+
+
+def _words(summary: pd.DataFrame) -> str:
+    if (summary["kind"] == "gpu").all():
+        return "GPUs: " + ", ".join(dict.fromkeys(summary["device"]))
+    return "CPU ranks of one thread each, no GPU"

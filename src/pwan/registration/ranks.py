@@ -1,0 +1,255 @@
+"""The processes that share one registration, each with its part of the points; one process alone is the same thing.
+
+What a step sends is sums and largest values of things whose size does not follow from the number of points. The
+package's other rooms know only the object :class:`Ranks`; an object without a group stands for one process alone, whose
+reductions give back what they are given, so that there is one code path.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing
+from threadpoolctl import threadpool_limits
+from torch import Tensor
+
+from pwan.transport.objective import largest_share
+
+TIMEOUT = timedelta(seconds=45)  # how long a rank waits for another one; one that has died is told at once as a rule
+DIGIT = 8  # bits of the potential that one round of the search for the threshold settles
+
+
+class Ranks:
+    """This process among those that share a registration.
+
+    Args:
+        group: of torch.distributed; None for a process alone.
+
+    Attributes:
+        rank: number of this process. size: how many there are.
+        bytes_sent: payload of all reductions so far, in bytes, as this rank handed it over (what the backend makes of
+            it on the wire depends on its algorithm; a ring sends it about twice).
+        timed: whether to measure the time in reductions, waiting for the others included; see :meth:`seconds`.
+    """
+
+    def __init__(self, group: dist.ProcessGroup | None = None) -> None:
+        self.group = group
+        self.rank = 0 if group is None else dist.get_rank(group)
+        self.size = 1 if group is None else dist.get_world_size(group)
+        self.bytes_sent = 0
+        self.timed = False
+        self._marks: list[tuple[Any, Any]] = []
+
+    def slice(self, count: int) -> slice:
+        """Which of this many points are this rank's: adjacent ones, and as many as any other's, or one less.
+
+        Raises:
+            ValueError: fewer points than ranks.
+        """
+        if count < self.size:
+            raise ValueError(f"{count} points cannot be dealt out over {self.size} ranks; take fewer ranks")
+        return slice(count * self.rank // self.size, count * (self.rank + 1) // self.size)
+
+    def sum(self, *tensors: Tensor) -> list[Tensor]:
+        """The sums over all ranks of tensors of one dtype and device, in one message."""
+        return self._reduce(tensors, dist.ReduceOp.SUM)
+
+    def largest(self, *tensors: Tensor) -> list[Tensor]:
+        """The largest over all ranks of each number; infinity where a rank has NaN."""
+        if self.group is not None:  # backends do not agree on the larger one of a number and NaN
+            tensors = tuple(tensor.nan_to_num(torch.inf, torch.inf, -torch.inf) for tensor in tensors)
+        return self._reduce(tensors, dist.ReduceOp.MAX)
+
+    def of_first(self, tensor: Tensor) -> Tensor:
+        """The tensor as rank 0 has it; all have the same shape."""
+        if self.group is None:
+            return tensor
+        tensor = tensor.contiguous()
+        self._send(tensor, lambda: dist.broadcast(tensor, src=0, group=self.group))
+        return tensor
+
+    def largest_share(self, values: Tensor, mass: Tensor, weights: Tensor) -> Tensor:
+        """:func:`pwan.transport.objective.largest_share` among the points of all ranks, for those of this one.
+
+        The value at the threshold is found to its last bit, eight bits a round, by each rank's histogram of its
+        weights, so the bytes sent do not depend on the number of points. Equal values are taken in the order of the
+        points.
+
+        Args:
+            values: (B, n) of this rank's points. mass: (B,) of all. weights: (B, n).
+        """
+        if self.group is None:
+            return largest_share(values, mass, weights)
+        keys, bits = _ascending_keys(-values), 8 * values.element_size()  # (B, n), smallest first
+        left = mass.double()  # (B,) still to be taken
+        at_threshold = torch.ones_like(keys, dtype=torch.bool)  # as far as the bits looked at say
+        share = torch.zeros_like(weights)
+        for shift in range(bits - DIGIT, -1, -DIGIT):
+            digit = (keys >> shift) & (2**DIGIT - 1)  # (B, n)
+            if shift == bits - DIGIT:
+                digit ^= 2 ** (DIGIT - 1)  # the sign: negative numbers first
+            own = torch.zeros(len(keys), 2**DIGIT, dtype=torch.float64, device=keys.device)
+            own.scatter_add_(1, digit, weights.double() * at_threshold)
+            each = own.new_zeros(self.size, *own.shape)
+            each[self.rank] = own
+            (each,) = self.sum(each)  # (ranks, B, 256)
+            histogram = each.sum(0)
+            upto = histogram.cumsum(1)  # (B, 256)
+            left = left.minimum(upto[:, -1])
+            edge = torch.searchsorted(upto, left[:, None]).clamp(max=2**DIGIT - 1)  # (B, 1)
+            share = torch.where(at_threshold & (digit < edge), weights, share)
+            at_threshold &= digit == edge
+            left = left - (upto - histogram).gather(1, edge)[:, 0]
+        ties = weights.double() * at_threshold  # (B, n)
+        on_earlier_ranks = each[: self.rank].sum(0).gather(1, edge)  # (B, 1), by the last round
+        before = on_earlier_ranks + ties.cumsum(1) - ties  # (B, n)
+        taken = (left[:, None] - before).clamp(min=0.0).minimum(ties).to(share.dtype)
+        return torch.where(at_threshold, taken, share)
+
+    def seconds(self) -> float:
+        """Seconds spent in reductions since the last call, where ``timed``; waiting for the other ranks counts."""
+        total = 0.0
+        for start, end in self._marks:
+            if isinstance(start, float):
+                total += end - start
+            else:
+                end.synchronize()
+                total += start.elapsed_time(end) / 1000.0
+        self._marks.clear()
+        return total
+
+    def _reduce(self, tensors: Sequence[Tensor], operation: Any) -> list[Tensor]:
+        if self.group is None:
+            return list(tensors)
+        flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
+        self._send(flat, lambda: dist.all_reduce(flat, op=operation, group=self.group))
+        parts = flat.split([tensor.numel() for tensor in tensors])
+        return [part.view(tensor.shape) for part, tensor in zip(parts, tensors, strict=True)]
+
+    def _send(self, payload: Tensor, send: Callable[[], Any]) -> None:
+        self.bytes_sent += payload.numel() * payload.element_size()
+        if not self.timed:
+            send()
+            return
+        start = _mark(payload.device)
+        send()
+        self._marks.append((start, _mark(payload.device)))
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where and how the steps of a registration are computed.
+
+    Attributes:
+        ranks: this process among those that share the points.
+        device: as torch names it; what comes out of a solver is on the CPU.
+        dtype: of the steps. Sums over ranks round otherwise than those of one process, and sooner or later a point
+            within rounding of a kink of the network or of the potential's bounds falls on its other side. In float32
+            this comes after some ten steps, from where one and two ranks differ as two training seeds do; in float64
+            they stay the same.
+    """
+
+    ranks: Ranks = field(default_factory=Ranks)
+    device: str = "cpu"
+    dtype: torch.dtype = torch.float32
+
+
+def _mark(device: torch.device) -> Any:
+    """A point in time: seconds, or an event in the device's queue, since its work runs later than it is asked for."""
+    if device.type != "cuda":
+        return time.perf_counter()
+    event = torch.cuda.Event(enable_timing=True)
+    event.record()
+    return event
+
+
+def _ascending_keys(values: Tensor) -> Tensor:
+    """int64 numbers in the order of the floats (B, n): a float's bits are in order but for the sign."""
+    kind, largest = (torch.int32, 2**31 - 1) if values.element_size() == 4 else (torch.int64, 2**63 - 1)
+    bits = (values + 0.0).view(kind)  # -0 becomes 0: they are one value
+    return torch.where(bits < 0, bits ^ largest, bits).to(torch.int64)
+
+
+def devices_here(count: int, kind: Literal["auto", "gpu", "cpu"] = "auto") -> list[str]:
+    """As many devices of this machine, as torch names them: "auto" takes GPUs where there are enough, else CPU ranks.
+
+    Raises:
+        ValueError: GPUs are asked for and there are fewer.
+    """
+    there = torch.cuda.device_count()
+    if kind == "gpu" and there < count:
+        raise ValueError(f"kind=gpu needs {count} GPUs, but there are {there}; take fewer devices, or kind=cpu")
+    gpus = kind == "gpu" or (kind == "auto" and there >= count)
+    return [f"cuda:{k}" if gpus else "cpu" for k in range(count)]
+
+
+@contextmanager
+def member(device: str, rank: int, size: int, meeting: Path) -> Iterator[Ranks]:
+    """This process as one of ``size``, with one thread on the CPU; for one alone there is no group.
+
+    Args:
+        device: "cpu" (gloo), or "cuda:0" and the like (nccl). meeting: a file on which all ranks agree, not there yet.
+    """
+    cpu, threads = torch.device(device).type == "cpu", torch.get_num_threads()
+    if not cpu:
+        torch.cuda.set_device(device)
+    with ExitStack() as stack:
+        stack.callback(torch.set_num_threads, threads)
+        torch.set_num_threads(1)
+        stack.enter_context(threadpool_limits(1))
+        if size == 1:
+            yield Ranks()
+            return
+        if cpu and any(name == "lo" for _, name in socket.if_nameindex()):
+            os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # all are on this machine, whatever its name resolves to
+        dist.init_process_group(
+            "gloo" if cpu else "nccl",
+            init_method=f"file://{meeting}",
+            rank=rank,
+            world_size=size,
+            timeout=TIMEOUT,
+            device_id=None if cpu else torch.device(device),
+        )
+        stack.callback(dist.destroy_process_group)
+        yield Ranks(dist.group.WORLD)
+
+
+def launch(work: Callable[..., Any], devices: Sequence[str], *arguments: Any) -> Any:
+    """Run ``work(ranks, device, *arguments)`` in a process for each device, and give back what rank 0's returns.
+
+    Args:
+        work: a function of a module, since it is found by its name. devices: "cpu" for a rank on the CPU with one
+            thread, or "cuda:0" and the like.
+
+    Raises:
+        RuntimeError: a rank failed or died; the others are ended.
+    """
+    with tempfile.TemporaryDirectory(prefix="pwan-ranks-") as folder:
+        try:
+            torch.multiprocessing.spawn(
+                _live, args=(work, list(devices), Path(folder), arguments), nprocs=len(devices), join=True
+            )
+        except (
+            torch.multiprocessing.ProcessRaisedException,
+            torch.multiprocessing.ProcessExitedException,
+        ) as error:
+            raise RuntimeError(f"rank {error.error_index} of {len(devices)} failed: {error}") from error
+        return torch.load(Path(folder) / "result", weights_only=False)
+
+
+def _live(rank: int, work: Callable[..., Any], devices: list[str], folder: Path, arguments: tuple[Any, ...]) -> None:
+    with member(devices[rank], rank, len(devices), folder / "meeting") as ranks:
+        result = work(ranks, devices[rank], *arguments)
+    if rank == 0:
+        torch.save(result, folder / "result")

@@ -1,0 +1,108 @@
+"""What the solver starts from: the points in single precision, the coherence basis, the network's architecture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from pwan.problem import RegistrationProblem
+from pwan.randomness import numpy_generator
+from pwan.registration.settings import PwanSettings
+from pwan.registration.transform import Coherence, Transform
+from pwan.transport.potential import Architecture, PotentialNetwork
+
+
+@dataclass(frozen=True)
+class Whole:
+    """All the points of the B problems, on the CPU, whatever part of them this process works on.
+
+    Attributes:
+        reference: (B, q, D). transform: of the whole source; its own parameters stay those of the identity.
+        coherence: with the basis at all source points, or None. mass, distance: (B,) or None.
+    """
+
+    reference: Tensor
+    transform: Transform
+    coherence: Coherence | None
+    mass: Tensor | None
+    distance: Tensor | None
+
+
+def build(
+    problem: RegistrationProblem,
+    settings: PwanSettings,
+    landmarks: Tensor,
+    dtype: torch.dtype,
+    agree: Callable[[Tensor], Tensor],
+) -> Whole:
+    """The whole problem as a solver wants it.
+
+    Args:
+        problem: normalised, float64. settings: resolved. landmarks: (B, k) indices of source points.
+        agree: makes a matrix the same in all processes that build this problem; see :class:`Coherence`.
+    """
+    source, coherence, basis = quantise(problem.source).to(dtype), None, None
+    if settings.transform == "nonrigid":
+        coherence = Coherence(source.double(), landmarks, settings.beta, agree)
+        coherence.to(dtype)
+        basis = coherence.basis if settings.parametrisation == "modes" else None
+    return Whole(
+        reference=quantise(problem.reference).to(dtype),
+        transform=Transform(settings.transform, source, basis),
+        coherence=coherence,
+        mass=None if problem.mass is None else problem.mass.to(dtype),
+        distance=None if problem.distance is None else problem.distance.to(dtype),
+    )
+
+
+def convert(network: PotentialNetwork, device: torch.device, dtype: torch.dtype) -> None:
+    """Move a network, in place."""
+    network.parameters = torch.nn.Parameter(network.parameters.to(device, dtype), requires_grad=False)
+    if network.frequencies is not None:
+        network.frequencies = network.frequencies.to(device, dtype)
+
+
+def quantise(points: Tensor) -> Tensor:
+    """Centred coordinates in float32, rounded to multiples of about 2^-16 of the RMS radius.
+
+    The game amplifies the last bit of its input, and a far origin or another unit changes just that; this far below
+    any spacing the rounding hides it.
+    """
+    radius = points.square().sum(-1).mean(1).sqrt()  # (B,)
+    grid = 2.0 ** (radius.log2().round() - 16)[:, None, None]
+    return (points / grid).round().mul(grid).float()
+
+
+def common_span(problem: RegistrationProblem) -> Tensor | None:
+    """Projectors (B, D, D) onto the directions in which both sets together extend, or None where that is all of space.
+
+    Two sets in one plane (or on one line) stay in it: the network knows nothing of the plane and would lift them out.
+    """
+    points = torch.cat((problem.source, problem.reference), 1)
+    centred = points - points.mean(1, keepdim=True)
+    variances, axes = torch.linalg.eigh(torch.bmm(centred.mT, centred))  # (B, D), (B, D, D)
+    kept = variances > 1e-12 * variances[:, -1:]
+    return None if bool(kept.all()) else torch.bmm(axes * kept[:, None], axes.mT)
+
+
+def architecture(settings: PwanSettings) -> Architecture:
+    """The potential network that the settings name."""
+    if settings.potential == "paper":
+        return Architecture(slope=settings.activation_slope)
+    return Architecture(
+        widths=(settings.width,) * settings.layers,
+        features=settings.features,
+        frequency=settings.frequency,
+        slope=settings.activation_slope,
+        init="kaiming",
+    )
+
+
+def draw_landmarks(points: int, rank: int, seeds: Sequence[int]) -> Tensor:
+    """(B, k) indices of the Nystrom landmarks, uniform without replacement; k = min(rank, points)."""
+    k = min(rank, points)
+    rows = [numpy_generator(seed, "landmarks").choice(points, k, replace=False) for seed in seeds]
+    return torch.stack([torch.from_numpy(row) for row in rows])
