@@ -137,3 +137,18 @@ def test_seconds_stand_below_where_they_are_wanted(tmp_path, monkeypatch):
     drawn.clear()
     draw_accuracy(data, "updates", "u", tmp_path / "u.png")
     assert [2.0, 9.0] not in drawn
+
+
+def test_the_error_before_a_refinement_has_a_line_of_its_own(tmp_path, monkeypatch):
+    data = rows({"pwan": {0.2: [0.1, 0.3], 0.4: [0.1, None]}, "cpd": {0.2: [0.4], 0.4: [0.5]}})
+    data["mse_unrefined"] = data["mse"].astype(float) * np.where(data["method"] == "pwan", 2.0, 1.0)
+    drawn = {}
+    plain = matplotlib.axes.Axes.plot
+    monkeypatch.setattr(
+        matplotlib.axes.Axes,
+        "plot",
+        lambda self, *xy, **k: (drawn.update({k.get("label"): list(xy[1])}), plain(self, *xy, **k))[1],
+    )
+    draw_accuracy(data, "outlier_ratio", "two", tmp_path / "two.png")
+    assert drawn["pwan, unrefined"][0] == pytest.approx(0.4) and np.isnan(drawn["pwan, unrefined"][1])
+    assert "cpd, unrefined" not in drawn

@@ -21,7 +21,7 @@ from pwan.problem import OK, mean_squared_error
 from pwan.synthesis import SynthesisSettings, make_problem
 
 FIGURES = "report_figures"
-MARKERS = (ROWS, SUMMARY, "config.yaml")
+MARKERS = (ROWS, SUMMARY, "config.yaml", "multirun.yaml")  # the last is all that an unfinished sweep has at first
 # what tells a benchmark's row from those of other tasks
 _COLUMNS = {
     *AXES,

@@ -78,6 +78,7 @@ def draw_accuracy(
 ) -> list[Path]:
     """Write the figure as PNG and PDF beside each other: a line and a band for each method.
 
+    A method with a refinement has a second, dotted line: the median error before it (column "mse_unrefined").
     A median that is infinite (most trials failed) is a cross at the upper edge. Published errors of the methods
     drawn, within the range of the rows, are hollow stars in the method's colour.
 
@@ -118,8 +119,12 @@ def draw_accuracy(
         axes.plot(line.x, median, dash, marker=mark, markersize=4.5, color=colour, label=line.method, zorder=3)
         lower, upper = (np.clip(np.where(shown, edge, np.nan), bottom, top) for edge in (line.lower, line.upper))
         axes.fill_between(line.x, lower, upper, color=colour, alpha=0.15, linewidth=0)
+        of_method = rows[rows["method"] == line.method]
+        before = _before_refinement(of_method, axis)
+        if before is not None:
+            label = f"{line.method}, unrefined"
+            axes.plot(before.index, before, ":", marker=mark, markersize=3, color=colour, label=label, zorder=2)
         if seconds:
-            of_method = rows[rows["method"] == line.method]
             times = of_method["seconds"].astype(float).groupby(of_method[axis].astype(float)).median()
             both[1, 0].plot(times.index, times, dash, marker=mark, markersize=4.5, color=colour)
         failed = line.x[~shown]
@@ -140,6 +145,17 @@ def draw_accuracy(
         both[1, 0].grid(True, which="major", color="#dddddd", linewidth=0.6)
     axes.set_title(f"{title}\n{_caption(lines, band)}", fontsize=9, parse_math=False)
     return save_both(figure, path)
+
+
+def _before_refinement(rows: pd.DataFrame, axis: str) -> pd.Series | None:
+    """The median error before the refinement at each axis value; None where no error differs."""
+    if "mse_unrefined" not in rows:
+        return None
+    before, after = rows["mse_unrefined"].astype(float), rows["mse"].astype(float)
+    if not (before - after).abs().gt(0).any():
+        return None
+    errors = before.where(rows["status"] == "ok", np.inf)
+    return errors.groupby(rows[axis].astype(float)).median().replace(np.inf, np.nan)
 
 
 def _curve(method: str, group: pd.DataFrame, axis: str, band: str) -> Curve:

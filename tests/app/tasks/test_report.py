@@ -90,6 +90,8 @@ def test_the_command_works_from_the_folder_where_the_user_stands(root, monkeypat
 def test_topmost_folders_are_the_experiments(root):
     assert list(experiment_folders(root)) == [root / "deeper" / EVIL, root / "sweep"]
     assert list(experiment_folders(root / "sweep")) == [root / "sweep"]
+    (root / "sweep" / "summary.csv").unlink()  # which a sweep gets at its end: an unfinished one stays one experiment
+    assert list(experiment_folders(root / "sweep")) == [root / "sweep"]
 
 
 def test_page_of_a_benchmark(made, page):
