@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import replace
 
@@ -32,6 +33,18 @@ def test_the_hash_changes_with_what_changes_rows_and_with_nothing_else(cell, shi
     assert len({base, *others}) == 7
     assert hashed(replace(cell, experiment="renamed"), entry) == base
     assert hashed(cell, MethodEntry("shifting", shifting, {"shift": 0.5, "fragile": False})) == base
+
+
+def test_an_axis_that_came_later_changes_the_hash_only_where_it_is_set(cell, shifting):
+    """Rows that were written before keep their cell."""
+    entry = MethodEntry("shifting", shifting, {"shift": 0.5})
+    base = settings_hash(cell, entry, {"shift": 0.5})
+    axes = {name: value for name, value in cell.axes().items() if name not in ("voxel", "crop")}
+    text = json.dumps([axes, "shifting", shifting, {"shift": 0.5}], sort_keys=True)
+    assert base == hashlib.sha256(text.encode()).hexdigest()[:12]
+    for change in ({"voxel": 0.1}, {"crop": "source"}):
+        synthesis = replace(cell.synthesis, **change)
+        assert settings_hash(replace(cell, synthesis=synthesis), entry, {"shift": 0.5}) != base
 
 
 def test_the_hash_changes_with_a_default_that_follows_from_the_problem(cell, shifting, monkeypatch):

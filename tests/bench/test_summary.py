@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from pwan.bench.cell import LATER
 from pwan.bench.summary import PAIRED_COLUMNS, STATISTICS, compare, summarise, table, write_paired, write_summary
 
 
@@ -56,6 +57,8 @@ def test_errors_without_a_unit_and_the_options_of_a_method(cell):
     assert (line["mse_normalised_median"], line["options"]) == (1.0, "updates=3")  # of 1, 0.25 and infinity
     old = summarise(rows(cell, [4.0])).iloc[0]
     assert math.isnan(old["mse_normalised_median"]) and old["options"] == ""
+    oldest = [{key: value for key, value in row.items() if key not in LATER} for row in rows(cell, [4.0, 1.0])]
+    assert summarise(oldest).iloc[0]["crop"] == "both" and len(compare(oldest)) == 0
     mixed = summarise([lines[0], *rows(cell, [2.0], settings="b")])
     assert mixed["options"].tolist() == ["updates=3", ""]
 

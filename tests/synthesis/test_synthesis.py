@@ -1,14 +1,19 @@
 from __future__ import annotations
 
+import os
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.spatial import cKDTree
 
 from pwan import shapes
 from pwan.nystrom import gaussian_kernel
 from pwan.shapes import Shape
+from pwan.shapes.surface import sample_surface
 from pwan.synthesis import SynthesisSettings, make_problem
 from pwan.synthesis.corruption import crop, uniform_outliers
 from pwan.synthesis.deformation import random_deformation
@@ -182,6 +187,7 @@ def test_more_points_than_the_default_set_come_from_the_surface() -> None:
         ("mass_factor", float("nan"), "mass_factor must be positive"),
         ("noise", -0.1, "noise must be zero or positive"),
         ("outlier_ratio", float("nan"), "outlier_ratio must be zero or positive"),
+        ("voxel", -0.1, "voxel must be zero or positive"),
     ],
 )
 def test_a_setting_out_of_range_is_named(name: str, value: float, said: str) -> None:
@@ -226,3 +232,136 @@ def test_a_shape_without_paired_rows_is_refused() -> None:
         make_problem(shapes.load("bunny"), settings, seed=0, trials=[0])
     with pytest.raises(ValueError, match="40 pairs of points, but 41"):
         make_problem(paired(), SynthesisSettings(points=41, deformation="partner"), seed=0, trials=[0])
+
+
+@pytest.mark.parametrize(
+    ("knobs", "expected", "mass"),
+    [
+        ({"outlier_ratio": 1.2}, [-0.996546773, -0.761204643, 0.627872489, -0.546290215], 500),
+        (
+            {"points": 1000, "keep": 0.7, "deformation_lambda": 50, "distance": 0.05},
+            [1.145538517, 1.269153413, -0.306288826, 0.40759977],
+            400,
+        ),
+        (
+            {"points": 333, "keep": 0.85, "outlier_ratio": 0.3, "mass_factor": 1.3},
+            [0.710300679, 0.784249165, -0.540131226, 1.069872498],
+            283,
+        ),
+    ],
+    ids=["noise", "partial", "odd"],
+)
+def test_the_problems_of_a_cell_never_change(knobs: dict[str, float], expected: list[float], mass: float) -> None:
+    """Rows of other days are compared with today's, so a change of the draws must not pass unseen."""
+    problem = make_problem(shapes.load("torus"), SynthesisSettings(**knobs), seed=3, trials=[0, 4])
+    places = [problem.source[1, 7], problem.truth[1, 7], problem.reference[1, 7], problem.reference[1, -1]]
+    np.testing.assert_allclose([float(place[0]) for place in places], expected, rtol=0, atol=1e-8)
+    assert problem.mass.tolist() == pytest.approx([mass, mass], rel=1e-12)
+
+
+KINDS = [("both", 0.6), ("source", 0.8), ("reference", 0.8)]
+
+
+@pytest.mark.parametrize(("which", "overlap"), KINDS)
+def test_which_of_the_sets_is_cropped(which: str, overlap: float) -> None:
+    knobs = {"points": 500, "keep": 0.8, "noise": 0.0}
+    whole = make_problem(BUNNY, SynthesisSettings(**{**knobs, "keep": 1.0}), seed=0, trials=[0, 1])
+    both = make_problem(BUNNY, SynthesisSettings(**knobs), seed=0, trials=[0, 1])
+    found = make_problem(BUNNY, SynthesisSettings(**knobs, crop=which), seed=0, trials=[0, 1])
+    for field, cropped in (("source", which != "reference"), ("truth", which != "reference")):
+        assert torch.equal(getattr(found, field), getattr(both if cropped else whole, field))
+    assert torch.equal(found.reference, (both if which != "source" else whole).reference)
+    assert found.mass.tolist() == pytest.approx([overlap * 500] * 2)
+
+
+@pytest.mark.parametrize(
+    ("which", "outliers", "factor", "mass"),
+    [("source", 0.0, 2.0, 84), ("reference", 0.0, 2.0, 84), ("reference", 0.3, 1.1, 92.4), ("both", 0.0, 1.0, 71.4)],
+)
+def test_the_mass_of_one_cropped_set_is_at_most_the_smaller_one(
+    which: str, outliers: float, factor: float, mass: float
+) -> None:
+    """keep N is 84 of 99 and 84.15; a cropped source is matched as a whole."""
+    knobs = {"points": 99 if which != "both" else 102, "keep": 0.85, "outlier_ratio": outliers, "mass_factor": factor}
+    problem = make_problem(BUNNY, SynthesisSettings(**knobs, crop=which), seed=0, trials=[0])
+    assert problem.mass.tolist() == pytest.approx([mass])
+
+
+def test_a_voxel_grid_thins_both_sets_and_names_batches_that_it_spoils() -> None:
+    knobs = SynthesisSettings(points=3000, voxel=0.3, noise=0.0)
+    first, second = (make_problem(BUNNY, knobs, seed=0, trials=[trial]) for trial in (0, 1))
+    full = make_problem(BUNNY, replace(knobs, voxel=0.0), seed=0, trials=[0])
+    assert 50 < first.source.shape[1] < 500
+    assert first.source.shape != second.source.shape
+    for thin, thick in ((first.source, full.source), (first.reference, full.reference)):
+        cubes = {tuple(row) for row in (thick[0] / 0.3).floor().tolist()}
+        assert thin.shape[1] == len(cubes)
+        assert {tuple(row) for row in (thin[0] / 0.3).floor().tolist()} == cubes
+    smaller = min(first.source.shape[1], first.reference.shape[1])
+    assert first.mass.tolist() == [smaller]
+    with pytest.raises(ValueError, match=r"equal sizes, but the voxel filter left .* one by one .*not workers=0"):
+        make_problem(BUNNY, knobs, seed=0, trials=[0, 1])
+
+
+def test_a_voxel_grid_keeps_pairs_together() -> None:
+    settings = SynthesisSettings(points=40, voxel=0.8, deformation="partner", noise=0.0)
+    problem = make_problem(paired(), settings, seed=0, trials=[0])
+    assert problem.source.shape[1] < 40
+    torch.testing.assert_close(problem.truth, problem.source * 2.0 + 1.0)
+
+
+TURN = np.array([[0.0, 1, 0], [-1, 0, 0], [0, 0, 1]])
+
+
+def rigid_pair() -> Shape:
+    """The bunny's surface, and the same one moved, with its vertices in another order."""
+    assert BUNNY.vertices is not None and BUNNY.faces is not None
+    n = len(BUNNY.vertices)
+    order = np.random.default_rng(0).permutation(n)
+    place = np.argsort(order)  # vertex k became vertex place[k]
+    moved = BUNNY.vertices[order] @ TURN + 2.0
+    model = np.arange(0, n, 3)
+    other = Shape("moved", "analytic", moved, vertices=moved, faces=place[BUNNY.faces], matches=place[model])
+    return replace(BUNNY, partner=None, matches=model, counterpart=other)
+
+
+def test_a_counterpart_moved_rigidly_gives_the_exact_truth() -> None:
+    settings = SynthesisSettings(points=5000, voxel=0.1, keep=0.8, deformation="partner", noise=0.0)
+    problem = make_problem(rigid_pair(), settings, seed=0, trials=[0])
+    assert problem.truth is not None
+    expected = problem.source.numpy() @ TURN + 2.0
+    np.testing.assert_allclose(problem.truth.numpy(), expected, atol=1e-9)
+    # two draws of one surface: each point of the one has a point of the other within two cubes
+    both = make_problem(rigid_pair(), replace(settings, keep=1.0), seed=0, trials=[0])
+    assert both.truth is not None
+    assert float(torch.cdist(both.truth[0], both.reference[0]).amin(1).max()) < 0.2
+
+
+def test_a_counterpart_without_matches_is_refused() -> None:
+    settings = SynthesisSettings(points=100, deformation="partner")
+    with pytest.raises(ValueError, match="surfaces and matches in both"):
+        make_problem(replace(rigid_pair(), matches=None), settings, seed=0, trials=[0])
+
+
+PAIRS = ["humans_01_15", "humans_18_19", "humans_30_31"]
+
+
+@pytest.mark.skipif(not os.environ.get("PWAN_DATA"), reason="PWAN_DATA names no folder with the paper's point sets")
+@pytest.mark.parametrize("pair", PAIRS)
+def test_the_truth_of_two_bodies_lies_on_the_second_one(pair: str) -> None:
+    shape = shapes.load(pair, "paper")
+    assert shape.counterpart is not None
+    settings = SynthesisSettings(points=50_000, voxel=0.019, deformation="partner", noise=0.0)
+    problem = make_problem(shape, settings, seed=0, trials=[0])
+    assert problem.truth is not None
+    assert 6100 < problem.source.shape[1] < 6400  # the paper's sets have 5575 to 6895 points
+    assert 6100 < problem.reference.shape[1] < 6400
+    surface = sample_surface(
+        *(np.asarray(a) for a in (shape.counterpart.vertices, shape.counterpart.faces)),
+        100_000,
+        np.random.default_rng(0),
+    )
+    distances = cKDTree(surface).query(problem.truth[0].numpy())[0]
+    # 2.5 to 2.9 mm, of which the sampling of the surface makes 1 to 2; points are 19 mm apart
+    assert distances.mean() < 0.005
+    assert np.quantile(distances, 0.99) < 0.03

@@ -34,6 +34,9 @@ class Cell:
         }
 
 
+# axes that rows of earlier versions do not have, with the value those rows stand for: they keep their hash
+LATER: dict[str, Any] = {"voxel": 0.0, "crop": "both"}
+
 AXES = ["shape", "shape_source", *(f.name for f in fields(SynthesisSettings)), "seed"]
 
 
@@ -67,7 +70,8 @@ def settings_hash(cell: Cell, entry: MethodEntry, resolved: Mapping[str, Any]) -
     ``resolved`` are the entry's settings as used for the cell's problems, which are all of one kind. The name of the
     experiment, the number of trials and of workers are left out: they change no row.
     """
-    text = json.dumps([cell.axes(), entry.name, entry.method, resolved], sort_keys=True, default=str)
+    axes = {name: value for name, value in cell.axes().items() if name not in LATER or value != LATER[name]}
+    text = json.dumps([axes, entry.name, entry.method, resolved], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from pwan.bench.cell import AXES
+from pwan.bench.cell import AXES, LATER
 from pwan.bench.rows import Row
 from pwan.files import in_one_move
 from pwan.problem import FAILED
@@ -47,12 +47,10 @@ def summarise(rows: Iterable[Row]) -> pd.DataFrame:
     ``mse_normalised_median`` is the median of the errors over the truth's mean squared radius, so without a unit.
     ``shape_origin`` joins by a plus where the trials' copies of the shape came from several places.
     """
-    frame = pd.DataFrame(list(rows))
+    frame = _frame(rows)
     columns = ["experiment", *AXES, "method", "options", "settings", "shape_origin", *STATISTICS, NORMALISED]
     if frame.empty:
         return pd.DataFrame(columns=columns)
-    for young, missing in (("options", ""), ("truth_radius", np.nan)):  # columns that older rows do not have
-        frame[young] = frame[young].fillna(missing) if young in frame else missing
     return pd.DataFrame([_line(group) for _, group in frame.groupby("settings", sort=False)], columns=columns)
 
 
@@ -64,7 +62,7 @@ def compare(rows: Iterable[Row]) -> pd.DataFrame:
     its error less the other's, and the ends of the 95% interval of this median by the percentile bootstrap over trials
     (seeded). A failed trial counts as an infinite error, so as a loss; where both failed, as a tie and no difference.
     """
-    frame = pd.DataFrame(list(rows))
+    frame = _frame(rows)
     if frame.empty:
         return pd.DataFrame(columns=PAIRED_COLUMNS)
     lines = []
@@ -99,6 +97,12 @@ def table(summary: pd.DataFrame) -> str:
     axes = [name for name in AXES if summary[name].nunique(dropna=False) > 1]
     shown = summary[["experiment", *axes, "method", *STATISTICS]].rename(columns=lambda c: c.replace("_median", ""))
     return shown.to_string(index=False, float_format=lambda x: f"{x:.4g}", na_rep="-")
+
+
+def _frame(rows: Iterable[Row]) -> pd.DataFrame:
+    """The rows as a table, with the columns that older ones do not have."""
+    young = {**LATER, "options": "", "truth_radius": np.nan}
+    return pd.DataFrame([{**young, **row} for row in rows])
 
 
 def _line(group: pd.DataFrame) -> dict[str, object]:

@@ -21,6 +21,9 @@ class Shape:
             paper's bent bunny, armadillo or monkey (row i of the partner belongs to row i of the points).
         vertices: (v, 3) float64 and faces: (f, 3) int, or None, the surface in the points' coordinates.
         matches: (6890,) int or None, SHREC'19 only: the vertex that corresponds to each vertex of the SMPL model.
+        counterpart: Shape or None, the second shape of a pair whose surfaces differ in connectivity (two of SHREC'19):
+            vertex ``matches[k]`` of the one belongs to vertex ``counterpart.matches[k]`` of the other. Such a shape has
+            no ``partner``, since their vertices have no common rows.
     """
 
     name: str
@@ -30,6 +33,7 @@ class Shape:
     vertices: np.ndarray | None = None
     faces: np.ndarray | None = None
     matches: np.ndarray | None = None
+    counterpart: Shape | None = None
 
     def __post_init__(self) -> None:
         for array in (self.points, self.partner, self.vertices, self.faces, self.matches):

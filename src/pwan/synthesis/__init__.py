@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,8 +13,11 @@ from pwan.problem import RegistrationProblem
 from pwan.randomness import numpy_generator
 from pwan.settings import check_ranges
 from pwan.shapes import Shape
+from pwan.shapes.surface import sample_surface
 from pwan.synthesis.corruption import crop, uniform_outliers
 from pwan.synthesis.deformation import random_deformation
+from pwan.synthesis.matching import carried_by_matches
+from pwan.synthesis.voxel import voxel_means
 
 __all__ = ["SynthesisSettings", "make_problem"]
 
@@ -25,10 +28,15 @@ class SynthesisSettings:
 
     Attributes:
         points: N, points drawn for each set before cropping; the two draws are independent, so there are no pairs.
+        voxel: edge of the grid that thins both sets after they are drawn (and the reference deformed) to the mean of
+            the points in each occupied cube (the paper's human bodies); 0 for none. N is then what is left of a set.
         outlier_ratio: outliers added to the reference, in units of N (the paper's noise experiments: 0.2 to 1.2).
-        keep: share of each set that the crop leaves (the paper's s), above 0.5; 1 for no crop.
+        keep: share of each cropped set that the crop leaves (the paper's s), above 0.5; 1 for no crop.
+        crop: which of the sets is cropped: "both", or "source" (an incomplete one is matched to a complete one) or
+            "reference" alone.
         deformation: "random", the smooth one that the next settings describe, or "partner": the reference is drawn from
-            the shape's partner, whose rows belong to those of the points (recorded frames of a face, say).
+            the shape's partner, whose rows belong to those of the points (recorded frames of a face, say), or from the
+            surface of its counterpart, to which single vertices are matched (two human bodies).
         beta: width of the deformation's kernel exp(-d^2 / (2 beta^2)).
         rank: Nystrom rank of the deformation, at most the shape's size.
         deformation_lambda: stiffness; the mean squared displacement is about D / lambda (the released code: 10 for
@@ -37,16 +45,19 @@ class SynthesisSettings:
             the released code adds it twice, which gives 0.028).
         box: edge of the outliers' box over that of the reference's.
         distance: the problem's distance threshold (the paper's h), or None for none.
-        mass_factor: the problem's mass over the true one, (2 keep - 1) N; 1 is the paper's choice. The mass is never
-            more than all source points (appendix "Parameter selection": what too small or too large an m does).
+        mass_factor: the problem's mass over the true one, (2 keep - 1) N, or keep N where one set is cropped; 1 is the
+            paper's choice. The mass is never more than the smaller set (appendix "Parameter selection": what too small
+            or too large an m does).
 
     Raises:
         ValueError: a value out of its range.
     """
 
     points: int = 500
+    voxel: float = 0.0
     outlier_ratio: float = 0.0
     keep: float = 1.0
+    crop: Literal["both", "source", "reference"] = "both"
     deformation: Literal["random", "partner"] = "random"
     beta: float = 2.0
     rank: int = 100
@@ -60,7 +71,7 @@ class SynthesisSettings:
         check_ranges(
             self,
             positive=("points", "rank", "beta", "deformation_lambda", "box", "distance", "mass_factor"),
-            at_least_zero=("outlier_ratio", "noise"),
+            at_least_zero=("voxel", "outlier_ratio", "noise"),
         )
         if not 0.5 < self.keep <= 1:
             raise ValueError(
@@ -73,75 +84,122 @@ def make_problem(shape: Shape, settings: SynthesisSettings, *, seed: int, trials
     """One problem for each trial, as a batch; trial t's problem depends on (seed, t) alone, not on its batch.
 
     The source is N random points of the shape; the reference is an independent draw of N points, deformed, cropped,
-    with noise, then outliers after them; the truth is where the deformation takes the source, free of noise. The source
-    and the reference are cropped by planes of their own. The mass is (2 keep - 1) N, the overlap on average, times the
-    mass factor, but at most the number of source points, which are the smaller set.
+    with noise, then outliers after them; the truth is where the deformation takes the source, free of noise: that of a
+    counterpart is known at matched vertices and continued from them (:func:`carried_by_matches`). Each cropped set has
+    a plane of its own. The mass is the overlap on average, (2 keep - 1) N, or keep N where one set is cropped, with the
+    smaller set's N, times the mass factor, but at most the size of the smaller set as it is registered.
 
     Returns:
-        source and truth (B, round(keep N), D); reference (B, round(keep N) + round(outlier_ratio N), D); mass (B,);
-        distance (B,) if the settings name one.
+        source and truth (B, round(keep N), D); reference (B, round(keep N) + round(outlier_ratio N), D), N in place of
+        round(keep N) for a set that is not cropped; mass (B,); distance (B,) if the settings name one.
 
     Raises:
-        ValueError: no trials, too few points for a registration, or more points than a shape without a surface has.
+        ValueError: no trials, too few points for a registration, more points than a shape without a surface has, a
+            shape without what the deformation needs, or trials whose thinned sets differ in size.
     """
     if not trials:
         raise ValueError("trials is empty; name at least one trial")
-    sources, references, truths = zip(*(_make_one(shape, settings, seed, trial) for trial in trials), strict=True)
-    n = len(trials)
-    overlap = (2 * settings.keep - 1) * settings.points
-    # rounded, since 0.8 would leave a trace of its binary form
-    mass = min(round(settings.mass_factor * overlap, 9), len(sources[0]))
+    sources, references, truths, masses = zip(
+        *(_make_one(shape, settings, seed, trial) for trial in trials), strict=True
+    )
+    sizes = {(len(source), len(reference)) for source, reference in zip(sources, references, strict=True)}
+    if len(sizes) > 1:
+        raise ValueError(
+            f"one batch needs trials of equal sizes, but the voxel filter left (source, reference) {sorted(sizes)} "
+            "points; take the trials one by one (workers=1 or more, not workers=0), or voxel=0"
+        )
     return RegistrationProblem(
         source=torch.from_numpy(np.stack(sources)),
         reference=torch.from_numpy(np.stack(references)),
-        mass=torch.full((n,), mass, dtype=torch.float64),
-        distance=None if settings.distance is None else torch.full((n,), settings.distance, dtype=torch.float64),
+        mass=torch.tensor(masses, dtype=torch.float64),
+        distance=None
+        if settings.distance is None
+        else torch.tensor([settings.distance] * len(trials), dtype=torch.float64),
         truth=torch.from_numpy(np.stack(truths)),
     )
 
 
 def _make_one(
     shape: Shape, settings: SynthesisSettings, seed: int, trial: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+    """Source, reference, truth and mass of one trial."""
+
     def generator(purpose: str) -> np.random.Generator:
         return numpy_generator(seed, trial, purpose)
 
-    if settings.deformation == "partner":
-        source, truth = _paired_rows(shape, settings.points, generator("source"))
-        _, reference = _paired_rows(shape, settings.points, generator("reference"))
+    if settings.deformation == "random":
+        draw = _deformed
+    elif shape.counterpart is not None:
+        draw = _two_surfaces
     else:
-        displacement = random_deformation(
-            shape.points,
-            beta=settings.beta,
-            rank=settings.rank,
-            deformation_lambda=settings.deformation_lambda,
-            landmark_generator=generator("deformation landmarks"),
-            generator=generator("deformation"),
-        )
-        source = shape.sample(settings.points, generator("source"))
-        truth = source + displacement(source)
-        reference = shape.sample(settings.points, generator("reference"))
-        reference = reference + displacement(reference)
-    kept = round(settings.keep * settings.points)
-    if kept < settings.points:
-        rows = crop(source, kept, generator("source crop"))
+        draw = _paired_rows
+    source, reference, truth = draw(shape, settings, generator)
+    sizes = len(source), len(reference)
+    kept_source, kept_reference = (round(settings.keep * size) for size in sizes)
+    if settings.crop != "reference" and kept_source < sizes[0]:
+        rows = crop(source, kept_source, generator("source crop"))
         source, truth = source[rows], truth[rows]
-        reference = reference[crop(reference, kept, generator("reference crop"))]
+    if settings.crop != "source" and kept_reference < sizes[1]:
+        reference = reference[crop(reference, kept_reference, generator("reference crop"))]
     reference = reference + settings.noise * generator("noise").standard_normal(reference.shape)
-    outliers = round(settings.outlier_ratio * settings.points)
+    outliers = round(settings.outlier_ratio * sizes[1])
     reference = np.concatenate([reference, uniform_outliers(reference, outliers, settings.box, generator("outliers"))])
+    # of one cropped set all points have partners: a whole number, lest a fraction of a point tell it from the whole
+    overlap = (2 * settings.keep - 1) * min(sizes) if settings.crop == "both" else round(settings.keep * min(sizes))
+    # rounded, since 0.8 would leave a trace of its binary form
+    return source, reference, truth, min(round(settings.mass_factor * overlap, 9), len(source), len(reference))
+
+
+# The draws: source, reference and truth of one trial before they are cropped.
+
+
+def _deformed(
+    shape: Shape, settings: SynthesisSettings, generator: Callable[[str], np.random.Generator]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    displacement = random_deformation(
+        shape.points,
+        beta=settings.beta,
+        rank=settings.rank,
+        deformation_lambda=settings.deformation_lambda,
+        landmark_generator=generator("deformation landmarks"),
+        generator=generator("deformation"),
+    )
+    (source,) = voxel_means(shape.sample(settings.points, generator("source")), settings.voxel)
+    truth = source + displacement(source)
+    reference = shape.sample(settings.points, generator("reference"))
+    (reference,) = voxel_means(reference + displacement(reference), settings.voxel)
     return source, reference, truth
 
 
-def _paired_rows(shape: Shape, n: int, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """n rows of the shape's points, and the same rows of its partner; both (n, D)."""
-    if shape.partner is None or shape.partner.shape != shape.points.shape:
+def _two_surfaces(
+    shape: Shape, settings: SynthesisSettings, generator: Callable[[str], np.random.Generator]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    drawn: list[np.ndarray] = []
+    matched: list[np.ndarray] = []
+    for body, purpose in ((shape, "source"), (shape.counterpart, "reference")):
+        if body is None or body.vertices is None or body.faces is None or body.matches is None:
+            raise ValueError(f"shape {shape.name}: a pair of shapes needs surfaces and matches in both of them")
+        points = sample_surface(body.vertices, body.faces, settings.points, generator(purpose))
+        drawn += voxel_means(points, settings.voxel)
+        matched.append(body.vertices[body.matches])
+    source, reference = drawn
+    return source, reference, carried_by_matches(source, *matched)
+
+
+def _paired_rows(
+    shape: Shape, settings: SynthesisSettings, generator: Callable[[str], np.random.Generator]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows of the shape's points and the same ones of its partner; other rows of the partner as the reference."""
+    n, known = settings.points, shape.points
+    if shape.partner is None or shape.partner.shape != known.shape:
         raise ValueError(
             "deformation=partner needs a shape whose partner has the same rows, but shape "
-            f"{shape.name} ({shape.source}) has none; take deformation=random, or a shape such as faces_1_2 of "
-            "source=paper"
+            f"{shape.name} ({shape.source}) has none; take deformation=random, or a shape such as faces_1_2 or "
+            "humans_18_19 of source=paper"
         )
-    if n > len(shape.points):
-        raise ValueError(f"shape {shape.name} has {len(shape.points)} pairs of points, but {n} were asked for")
-    rows = generator.choice(len(shape.points), n, replace=False)
-    return shape.points[rows], shape.partner[rows]
+    if n > len(known):
+        raise ValueError(f"shape {shape.name} has {len(known)} pairs of points, but {n} were asked for")
+    rows, other_rows = (generator(purpose).choice(len(known), n, replace=False) for purpose in ("source", "reference"))
+    source, truth = voxel_means(known[rows], settings.voxel, shape.partner[rows])
+    (reference,) = voxel_means(shape.partner[other_rows], settings.voxel)
+    return source, reference, truth

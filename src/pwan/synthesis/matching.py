@@ -1,0 +1,50 @@
+"""Where the points of a surface belong on another one, of which single vertices are matched."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.spatial import KDTree
+
+NEIGHBOURS = 8  # of a surface, which is flat at this scale, they fix a rotation and average what the matches err
+CANDIDATES = 32 * NEIGHBOURS  # among which they are chosen: a hand has many vertices, the thigh beside it few
+
+
+def carried_by_matches(points: np.ndarray, here: np.ndarray, there: np.ndarray) -> np.ndarray:
+    """Points moved by the rigid motion of the matched vertices around each of them, (n, D) to (n, D).
+
+    Each point is moved by the rotation and translation that take the 8 matched vertices around it to their partners in
+    the least squares (Kabsch 1976). These are the ones nearest to its nearest matched vertex on both surfaces: a hand
+    that hangs beside a thigh is near it on one of them alone. Exact where the whole surface moves rigidly.
+
+    Args:
+        points: (n, D) on or near the first surface.
+        here: (k, D) matched vertices of the first surface; of equal rows the one with the most central
+            partner counts.
+        there: (k, D) their partners on the second surface.
+    """
+    here, rows = _distinct(here, there)
+    there = there[rows]  # (u, D)
+    near = KDTree(here).query(points, min(CANDIDATES, len(here)))[1].reshape(len(points), -1)  # (n, c), nearest first
+    apart = [np.linalg.norm(side[near] - side[near[:, :1]], axis=-1) for side in (here, there)]  # (n, c) each
+    chosen = np.argsort(np.maximum(*apart), axis=1, kind="stable")[:, :NEIGHBOURS]  # (n, m)
+    near = np.take_along_axis(near, chosen, axis=1)
+    before, after = here[near], there[near]  # (n, m, D)
+    centre, goal = before.mean(1), after.mean(1)  # (n, D)
+    covariance = (before - centre[:, None]).swapaxes(1, 2) @ (after - goal[:, None])  # (n, D, D)
+    left, _, right = np.linalg.svd(covariance)
+    left[:, :, -1] *= np.sign(np.linalg.det(left @ right))[:, None]  # a rotation, no mirror image
+    return ((points - centre)[:, None] @ (left @ right))[:, 0] + goal
+
+
+def _distinct(here: np.ndarray, there: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct rows of ``here`` (u, D), and for each the row number whose partner is nearest to the partners' mean.
+
+    One vertex met several times would fix no rotation, and the mean itself may lie in the air: where a hand touches a
+    thigh, one vertex is matched to vertices of both.
+    """
+    distinct, place = np.unique(here, axis=0, return_inverse=True)
+    place = place.reshape(-1)  # (k,)
+    count = np.bincount(place)
+    means = np.stack([np.bincount(place, weights=column) / count for column in there.T], axis=1)  # (u, D)
+    order = np.lexsort((np.linalg.norm(there - means[place], axis=1), place))  # the most central first in each group
+    return distinct, order[np.unique(place[order], return_index=True)[1]]
