@@ -15,5 +15,8 @@ def in_one_move(path: Path) -> Iterator[Path]:
     What a killed process leaves behind ends in ".tmp".
     """
     half = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    yield half
-    os.replace(half, path)
+    try:
+        yield half
+        os.replace(half, path)
+    finally:
+        half.unlink(missing_ok=True)

@@ -21,21 +21,24 @@ def outcomes(cell, method, options, trials):
 
 
 def test_the_course_of_a_registration_is_kept(cell):
-    problem, (first, second) = outcomes(cell, "pwan", TINY, [0, 1])
-    r, q = problem.source.shape[1], problem.reference.shape[1]
-    for trial in (first, second):
-        kept = trial.arrays
-        assert kept["curve_step"].tolist() == list(range(1, 25))  # few steps: each of them
-        # the answer after the last step is what came out before refinement
-        assert kept["curve_mse"][-1] == pytest.approx(trial.measured["mse_unrefined"], rel=1e-5)
-        for name in ("loss", "threshold", "gradient_norm"):
-            assert kept[f"history_{name}"].shape == (24,)
-        assert kept["potential"].shape == kept["gradient_norm"].shape == (r,)
-        assert kept["reference_potential"].shape == kept["reference_gradient_norm"].shape == (q,)
-        assert (kept["reference_potential"] <= 0).all() and kept["gradient_norm"].max() > 0.1
-    assert first.arrays["snapshot_step"].tolist() == [1, 3]
-    assert first.arrays["snapshots"].shape == (2, r, 3)
-    assert "snapshots" not in second.arrays  # of trial 0 alone
+    problem, (trial,) = outcomes(cell, "pwan", TINY, [0])
+    r, q, kept = problem.source.shape[1], problem.reference.shape[1], trial.arrays
+    assert kept["curve_step"].tolist() == list(range(1, 25))  # few steps: each of them
+    # the answer after the last step is what came out before refinement
+    assert kept["curve_mse"][-1] == pytest.approx(trial.measured["mse_unrefined"], rel=1e-5)
+    for name in ("loss", "threshold", "gradient_norm"):
+        assert kept[f"history_{name}"].shape == (24,)
+    assert kept["potential"].shape == kept["gradient_norm"].shape == (r,)
+    assert kept["reference_potential"].shape == kept["reference_gradient_norm"].shape == (q,)
+    assert (kept["reference_potential"] <= 0).all() and kept["gradient_norm"].max() > 0.1
+    assert kept["snapshot_step"].tolist() == [1, 3] and kept["snapshots"].shape == (2, r, 3)
+
+
+def test_a_batch_keeps_snapshots_of_trial_0_and_no_curves(cell):
+    # methods that take the problems in turn count the steps of the whole batch
+    _, (first, second) = outcomes(cell, "cpd", {}, [0, 1])
+    assert "snapshots" in first.arrays and "snapshots" not in second.arrays
+    assert len(first.arrays["curve_step"]) == len(second.arrays["curve_mse"]) == 0
 
 
 def test_long_runs_are_looked_at_now_and_then_and_at_their_end(cell, shifting, monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Iterator
 from dataclasses import fields
@@ -17,6 +18,7 @@ from pwan.bench.cell import AXES, Cell
 from pwan.bench.rows import NAME as ROWS
 from pwan.bench.rows import Row, read_rows
 from pwan.bench.summary import NAME as SUMMARY
+from pwan.bench.summary import completed
 from pwan.problem import OK, mean_squared_error
 from pwan.synthesis import SynthesisSettings, make_problem
 
@@ -43,7 +45,7 @@ def rows_of(folder: Path) -> list[Row]:
     A setting of the problem that is younger than a row has its default in it.
     """
     defaults = vars(SynthesisSettings())
-    rows = [{**defaults, **row} for row in read_rows(folder)]
+    rows = [{**defaults, **completed(row)} for row in read_rows(folder)]
     return [row for row in rows if row.keys() >= _COLUMNS]
 
 
@@ -109,9 +111,7 @@ def with_swept_options(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     Such settings are what a sweep of ``method.<name>.<key>`` varies. The columns are ``method.<key>``; other methods
     have NaN there.
     """
-    if "options" not in frame:  # older rows
-        return frame, []
-    options = [dict(pair.split("=", 1) for pair in str(text).split()) for text in frame["options"].fillna("")]
+    options = [json.loads(text) if str(text).startswith("{") else {} for text in frame["options"]]
     table = pd.DataFrame(options, index=frame.index).apply(pd.to_numeric, errors="coerce").add_prefix("method.")
     swept = [key for key in table if (table[key].groupby(frame["method"]).nunique() > 1).any()]
     return frame.join(table[swept]), swept

@@ -34,8 +34,9 @@ class Cell:
         }
 
 
-# axes that rows of earlier versions do not have, with the value those rows stand for: they keep their hash
+# axes and methods' settings that earlier rows do not have, with the value those rows stand for: they keep their hash
 LATER: dict[str, Any] = {"voxel": 0.0, "crop": "both"}
+LATER_SETTINGS: dict[str, Any] = {"sample": 0}
 
 AXES = ["shape", "shape_source", *(f.name for f in fields(SynthesisSettings)), "seed"]
 
@@ -70,8 +71,11 @@ def settings_hash(cell: Cell, entry: MethodEntry, resolved: Mapping[str, Any]) -
     ``resolved`` are the entry's settings as used for the cell's problems, which are all of one kind. The name of the
     experiment, the number of trials and of workers are left out: they change no row.
     """
-    axes = {name: value for name, value in cell.axes().items() if name not in LATER or value != LATER[name]}
-    text = json.dumps([axes, entry.name, entry.method, resolved], sort_keys=True, default=str)
+    axes, used = (
+        {name: value for name, value in given.items() if name not in later or value != later[name]}
+        for given, later in ((cell.axes(), LATER), (resolved, LATER_SETTINGS))
+    )
+    text = json.dumps([axes, entry.name, entry.method, used], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 

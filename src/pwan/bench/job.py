@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -10,13 +11,11 @@ from typing import Any
 
 from tqdm import tqdm
 
-from pwan import methods
 from pwan.bench.cell import Cell, MethodEntry, settings_hash, trial_seed
 from pwan.bench.pool import Failure, run_tasks
 from pwan.bench.rows import Row, RowFile, environment, newest, save_arrays
-from pwan.bench.trials import Task, TrainerSettings, Trial, choose_workers, register_trials
+from pwan.bench.trials import Task, TrainerSettings, Trial, choose_workers, devices_of, register_trials
 from pwan.problem import FAILED, OK, RegistrationProblem, mean_squared_error
-from pwan.registration.settings import PwanSettings
 from pwan.shapes import Shape
 from pwan.synthesis import make_problem
 
@@ -62,8 +61,13 @@ class Job:
     ) -> None:
         self.trainer = trainer
         self.cell, self.entry, self.shape, self.rows = cell, entry, shape, rows
-        self.settings = settings_hash(cell, entry, {**resolved, **_devices(entry, trainer)})
-        self.picture = folder / f"trials_{entry.name}.png"
+        self.devices = devices_of(entry.method, trainer)
+        if self.devices and resolved["transform"] == "nonrigid" and resolved["parametrisation"] == "free":
+            raise ValueError(
+                f"method {entry.name}: parametrisation=free cannot be dealt out over {trainer.devices} devices; take "
+                "parametrisation=modes, or trainer=loop"
+            )
+        self.settings = settings_hash(cell, entry, {**resolved, **self.devices})
         self.points = folder / "points" / f"{entry.name}-{self.settings}"
 
     def kept(self, trial: int) -> Path:
@@ -79,8 +83,7 @@ class Job:
         skipped = trials - len(missing)
         if not missing:
             return Outcome(self.entry.name, self.settings, 0, skipped, 0, self._all_failed(trials))
-        self.picture.unlink(missing_ok=True)  # a kill before it is drawn anew must not leave that of fewer trials
-        if self.trainer.name == "ddp" and workers == "auto":
+        if self.devices and workers == "auto":
             workers = 1  # a registration fills the devices by itself
         count = choose_workers(workers, len(missing))
         state = _State()
@@ -181,21 +184,16 @@ class Job:
                     "shape_origin": self.shape.source,
                     "method": self.entry.name,
                     "method_file": self.entry.method,
-                    "options": " ".join(f"{key}={value}" for key, value in sorted(self.entry.options.items())),
+                    "options": json.dumps({**self.entry.options, **self.devices}, sort_keys=True),
                     "settings": self.settings,
                     "trial": trial.trial,
                     "mse_initial": mse_initial,
                     "truth_radius": radius,
                     **trial.measured,
                     **environment(),
+                    **({"device": " ".join(self.devices["devices"])} if self.devices else {}),
                 }
             )
             state.recorded += 1
             if trial.measured["status"] != OK:
                 state.failed += 1
-
-
-def _devices(entry: MethodEntry, trainer: TrainerSettings) -> dict[str, Any]:
-    """What a trainer changes in a method's rows."""
-    concerned = issubclass(methods.find(entry.method).Settings, PwanSettings)
-    return {"devices": trainer.devices} if concerned and trainer.devices > 1 else {}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from pwan.bench.job import Job
 from pwan.bench.rows import Row
+from pwan.files import in_one_move
 from pwan.problem import FAILED, OK
 from pwan.report.example_figure import Example, draw_examples
 from pwan.report.training_figure import Training, draw_training
@@ -19,15 +21,52 @@ KINDS = ("trials", "example", "training")
 EXAMPLE = "example.png"
 
 
-def draw_worst_median_best(job: Job, rows: Sequence[Row]) -> None:
-    """``trials_<method>.png``: the worst, median and best of the trials whose points are there.
+class Shown:
+    """What the pictures of a folder show, by file name: the settings of their rows. Kept in ``pictures.json``."""
 
-    Failed ones count as the worst. Without any points there is no picture: one of other settings is removed.
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.path = folder, folder / "pictures.json"
+        self.shown: dict[str, str] = json.loads(self.path.read_text()) if self.path.exists() else {}
+
+    def update(self, name: str, settings: str, *, fresh: bool, draw: Callable[[Path], Any] | None) -> Path | None:
+        """Draw a picture where it is not there, shows other settings or ``fresh`` rows have come.
+
+        Args:
+            name: of the file. settings: what it is to show. draw: writes it, or None where it cannot be drawn: one
+                that is there is then removed.
+
+        Returns:
+            The picture, or None.
+        """
+        path = self.folder / name
+        if draw is not None and path.exists() and not fresh and self.shown.get(name) == settings:
+            return path
+        if self.shown.pop(name, None) is not None:
+            self._write()  # before the picture: a kill must not leave it with an old name
+        for file in (path, path.with_suffix(".pdf")):
+            file.unlink(missing_ok=True)
+        if draw is None:
+            return None
+        draw(path)
+        self.shown[name] = settings
+        self._write()
+        return path
+
+    def _write(self) -> None:
+        with in_one_move(self.path) as half:
+            half.write_text(json.dumps(self.shown, indent=1))
+
+
+def worst_median_best(job: Job, rows: Sequence[Row]) -> Callable[[Path], Any] | None:
+    """What draws the worst, median and best of the trials whose points are there; None where there are none.
+
+    Failed ones count as the worst.
     """
     known = [row for row in rows if job.kept(row["trial"]).exists()]
-    if not known:
-        job.picture.unlink(missing_ok=True)
-        return
+    return (lambda path: _draw_worst_median_best(job, known, len(rows), path)) if known else None
+
+
+def _draw_worst_median_best(job: Job, known: list[Row], trials: int, path: Path) -> None:
     known.sort(key=lambda row: (row["status"] != FAILED and row["mse"] is not None, -(row["mse"] or 0)))
     chosen = {"worst": known[0], "median": known[len(known) // 2], "best": known[-1]}
     panels = []
@@ -49,26 +88,29 @@ def draw_worst_median_best(job: Job, rows: Sequence[Row]) -> None:
                     row["mse"] if row["status"] == OK else None,
                 )
             )
-    draw_trials(panels, f"{job.cell.experiment}: {job.entry.name}, {len(rows)} trials", job.picture)
+    draw_trials(panels, f"{job.cell.experiment}: {job.entry.name}, {trials} trials", path)
 
 
-def draw_example(jobs: Sequence[tuple[Job, Sequence[Row]]], folder: Path) -> None:
-    """``example.png`` and ``.pdf``: trial 0 before registration and as each method left it."""
-    registrations = []
-    for job, rows in jobs:
-        row = next((row for row in rows if row["trial"] == 0), None)
-        if row is not None and job.kept(0).exists():
-            registrations.append(registration(row, job.kept(0)))
-    if not registrations:
-        return
-    problem = jobs[0][0].problem([0])
-    example = Example(
-        f"initial sets\nMSE {jobs[0][1][0]['mse_initial']:.4g}",
-        problem.source[0].numpy(),
-        problem.reference[0].numpy(),
-        registrations,
-    )
-    draw_examples([example], f"{jobs[0][0].cell.experiment}: trial 0", folder / EXAMPLE)
+def example(jobs: Sequence[tuple[Job, Sequence[Row]]]) -> Callable[[Path], Any] | None:
+    """What draws trial 0 before registration and as each method left it; None where no method has its points."""
+    having = [
+        (job, row) for job, rows in jobs for row in rows if row["trial"] == 0 and job.kept(0).exists()
+    ]  # at most one row of each
+    if not having:
+        return None
+
+    def draw(path: Path) -> None:
+        job, row = having[0]
+        problem = job.problem([0])
+        line = Example(
+            f"initial sets\nMSE {row['mse_initial']:.4g}",
+            problem.source[0].numpy(),
+            problem.reference[0].numpy(),
+            [registration(row, job.kept(0)) for job, row in having],
+        )
+        draw_examples([line], f"{job.cell.experiment}: trial 0", path)
+
+    return draw
 
 
 def registration(row: Row, path: Path) -> Registration:
@@ -82,15 +124,17 @@ def registration(row: Row, path: Path) -> Registration:
             arrays["reference_matched"],
             arrays.get("potential"),
             arrays.get("reference_potential"),
+            arrays["transformed_unrefined"],
         )
 
 
-def has_course(job: Job) -> bool:
-    """Whether :func:`draw_course` has what it draws: trial 0 by a method with a potential."""
+def course(job: Job) -> Callable[[Path], Any] | None:
+    """What draws the source on its way in trial 0, potential, gradient norm and curves; None without a potential."""
     if not job.kept(0).exists():
-        return False
+        return None
     with np.load(job.kept(0)) as arrays:
-        return {"potential", "snapshots"} <= set(arrays)
+        there = {"potential", "snapshots", "curve_mse"} <= set(arrays)
+    return (lambda path: _draw_course(job, path)) if there else None
 
 
 def kept_curves(job: Job, rows: Sequence[Row]) -> list[dict[str, np.ndarray]]:
@@ -103,8 +147,7 @@ def kept_curves(job: Job, rows: Sequence[Row]) -> list[dict[str, np.ndarray]]:
     return curves
 
 
-def draw_course(job: Job, path: Path) -> None:
-    """Write PNG and PDF: the source on its way in trial 0, potential, gradient norm and curves."""
+def _draw_course(job: Job, path: Path) -> None:
     with np.load(job.kept(0)) as file:
         arrays: dict[str, Any] = dict(file)
     problem = job.problem([0])

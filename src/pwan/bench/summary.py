@@ -47,7 +47,7 @@ def summarise(rows: Iterable[Row]) -> pd.DataFrame:
     ``mse_normalised_median`` is the median of the errors over the truth's mean squared radius, so without a unit.
     ``shape_origin`` joins by a plus where the trials' copies of the shape came from several places.
     """
-    frame = _frame(rows)
+    frame = pd.DataFrame([completed(row) for row in rows])
     columns = ["experiment", *AXES, "method", "options", "settings", "shape_origin", *STATISTICS, NORMALISED]
     if frame.empty:
         return pd.DataFrame(columns=columns)
@@ -62,7 +62,7 @@ def compare(rows: Iterable[Row]) -> pd.DataFrame:
     its error less the other's, and the ends of the 95% interval of this median by the percentile bootstrap over trials
     (seeded). A failed trial counts as an infinite error, so as a loss; where both failed, as a tie and no difference.
     """
-    frame = _frame(rows)
+    frame = pd.DataFrame([completed(row) for row in rows])
     if frame.empty:
         return pd.DataFrame(columns=PAIRED_COLUMNS)
     lines = []
@@ -85,10 +85,10 @@ def write_paired(folder: Path, rows: Iterable[Row]) -> pd.DataFrame:
     return write_table(compare(rows), folder / PAIRED)
 
 
-def write_table(frame: pd.DataFrame, path: Path) -> pd.DataFrame:
+def write_table(frame: pd.DataFrame, path: Path, float_format: str | None = None) -> pd.DataFrame:
     """Write a table as CSV in one move and return it."""
     with in_one_move(path) as half:
-        frame.to_csv(half, index=False)
+        frame.to_csv(half, index=False, float_format=float_format)
     return frame
 
 
@@ -99,10 +99,9 @@ def table(summary: pd.DataFrame) -> str:
     return shown.to_string(index=False, float_format=lambda x: f"{x:.4g}", na_rep="-")
 
 
-def _frame(rows: Iterable[Row]) -> pd.DataFrame:
-    """The rows as a table, with the columns that older ones do not have."""
-    young = {**LATER, "options": "", "truth_radius": np.nan}
-    return pd.DataFrame([{**young, **row} for row in rows])
+def completed(row: Row) -> Row:
+    """The row with the columns that older ones do not have."""
+    return {**LATER, "options": "", "truth_radius": None, **row}
 
 
 def _line(group: pd.DataFrame) -> dict[str, object]:
@@ -128,7 +127,7 @@ def _line(group: pd.DataFrame) -> dict[str, object]:
         "mse_unrefined_median": np.median(errors["mse_unrefined"]),
         "matched_fraction_median": group["matched_fraction"].astype(float).median(),
         "seconds_median": group["seconds"].astype(float).median(),
-        NORMALISED: np.median(_errors(group, "mse") / group["truth_radius"].to_numpy() ** 2),
+        NORMALISED: np.median(_errors(group, "mse") / group["truth_radius"].astype(float).to_numpy() ** 2),
     }
 
 

@@ -66,7 +66,10 @@ def track(
     with _data_below(folder):
         import wandb
 
+        online = settings.mode != "offline" and _logged_in()
         run = wandb.init(
+            id=summary["settings"],  # more trials of the same settings are the same run
+            resume="allow" if online else None,
             dir=str(folder),
             project=settings.project,
             entity=settings.entity,
@@ -74,7 +77,7 @@ def track(
             job_type=method,
             name=f"{experiment} {method}",  # equal in all cells of a sweep: W&B's line charts join the runs of a name
             config=dict(config),
-            mode="online" if settings.mode != "offline" and _logged_in() else "offline",
+            mode="online" if online else "offline",
             reinit="finish_previous",
             settings=wandb.Settings(
                 silent=True, console="off", disable_git=True, save_code=False, x_disable_stats=True
@@ -101,6 +104,11 @@ def track(
             complete = not failed
         finally:  # or the next job of this process would write into the same run
             run.finish(exit_code=0 if complete else 1)
+
+
+def is_tracked(folder: Path, settings: str) -> bool:
+    """Whether :func:`track` has written a run with these settings (their hash) into the folder."""
+    return any((folder / "wandb").glob(f"*run-*-{settings}"))
 
 
 def save_workspace(workspace: Any) -> str:

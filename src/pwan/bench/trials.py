@@ -89,10 +89,10 @@ class Trial:
     """What one registration gave: the measured columns of its row, and the arrays that pictures need.
 
     The arrays: ``transformed``, ``transformed_unrefined`` (r, D), ``matched`` (r,), ``reference_matched`` (q,);
-    ``curve_step`` and ``curve_mse`` (k,), the error on the way; ``history_<name>``, one number a step, of methods that
-    have a history; ``potential``, ``gradient_norm`` (r,) at the source before refinement and ``reference_potential``,
-    ``reference_gradient_norm`` (q,), of methods with a potential; ``snapshot_step`` (s,) and ``snapshots`` (s, r, D),
-    the source on its way, of trial 0 alone.
+    ``curve_step`` and ``curve_mse`` (k,), the error on the way, of a trial run alone; ``history_<name>``, one number a
+    step, of methods that have a history; ``potential``, ``gradient_norm`` (r,) at the source before refinement and
+    ``reference_potential``, ``reference_gradient_norm`` (q,), of methods with a potential; ``snapshot_step`` (s,) and
+    ``snapshots`` (s, r, D), the source on its way, of trial 0 alone.
     """
 
     trial: int
@@ -161,6 +161,7 @@ class _OnTheWay:
         now, steps = time.monotonic(), max(progress.steps, 1)
         due = now - self.reported >= REPORT_EVERY
         kept = progress.step % max(1, steps // CURVE_POINTS) == 0 or progress.step == steps
+        kept = kept and len(self.truth) == 1  # methods that take a batch's problems in turn count the batch's steps
         wanted = self.with_snapshots and progress.step in {math.ceil(share * steps) for share in SNAPSHOTS}
         if not (due or kept or wanted):
             return
@@ -211,10 +212,17 @@ def _drive(task: Task, problem: RegistrationProblem, observer: Observer) -> Regi
         from pwan import lightning  # takes seconds to import, so only when it is asked for
 
         return lightning.register(problem, settings, seeds=list(task.seeds), observer=observer)
-    if task.trainer.name == "ddp" and isinstance(settings, PwanSettings):
-        devices = devices_here(task.trainer.devices)
+    if shared := devices_of(task.method, task.trainer):
+        devices = shared["devices"]
         return dealt.register(problem, settings, seeds=list(task.seeds), observer=observer, devices=devices)
     return methods.run(task.method, problem, task.options, seeds=list(task.seeds), observer=observer)
+
+
+def devices_of(method: str, trainer: TrainerSettings) -> dict[str, list[str]]:
+    """ "devices" by their names, where the trainer deals a method's registrations out over them; else nothing."""
+    if trainer.name != "ddp" or not issubclass(methods.find(method).Settings, PwanSettings):
+        return {}
+    return {"devices": devices_here(trainer.devices)}
 
 
 def choose_workers(workers: int | str, trials: int) -> int:

@@ -54,7 +54,8 @@ def resolve(settings: PwanSettings, problem: RegistrationProblem, kind: Kind) ->
     """The settings with every None filled in, and those of the soft refinement."""
     whole = kind == "complete" or bool(matches_whole_source(problem).all())
     equal = problem.source.shape[1] == problem.reference.shape[1]
-    return settings.for_case(kind, whole=whole, equal=equal), SoftSettings.for_case(whole=whole)
+    points = problem.source.shape[1]
+    return settings.for_case(kind, whole=whole, equal=equal, points=points), SoftSettings.for_case(whole=whole)
 
 
 def resolved(problem: RegistrationProblem, settings: PwanSettings) -> dict[str, Any]:

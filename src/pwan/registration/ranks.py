@@ -61,6 +61,10 @@ class Ranks:
             raise ValueError(f"{count} points cannot be dealt out over {self.size} ranks; take fewer ranks")
         return slice(count * self.rank // self.size, count * (self.rank + 1) // self.size)
 
+    def parts(self, count: int) -> list[int]:
+        """How many of this many points each rank has."""
+        return [count * (k + 1) // self.size - count * k // self.size for k in range(self.size)]
+
     def sum(self, *tensors: Tensor) -> list[Tensor]:
         """The sums over all ranks of tensors of one dtype and device, in one message."""
         return self._reduce(tensors, dist.ReduceOp.SUM)

@@ -13,12 +13,13 @@ from scipy.spatial import KDTree
 from torch import Tensor
 
 from pwan.randomness import numpy_generator
-from pwan.registration.transform import Coherence, Transform
+from pwan.registration.transform import Coherence, Transform, take_rows
 from pwan.transport.objective import largest_share
 
 # The soft assignment holds a matrix of source by reference points. Of a larger source it takes a sample of this size,
 # and of the reference the same share: a mass of the sample would otherwise find fewer partners than it has points.
 SOFT_POINTS = 3000
+SOFT_REFERENCE = 12_000  # of the reference at most so many, whatever the share: a body in a whole street's scan
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,8 @@ def soft_assignment(
     r = source.shape[1]
     basis = transform.basis.to(dtype) if transform.kind == "nonrigid" and transform.basis is not None else None
     share = min(1.0, SOFT_POINTS / r)
-    rows, picks = _subsample(r, share, seeds, "source"), _subsample(reference.shape[1], share, seeds, "reference")
+    rows = _subsample(r, share, seeds, "source")
+    picks = _subsample(reference.shape[1], min(share, SOFT_REFERENCE / reference.shape[1]), seeds, "reference")
     y, x = _take(source, rows), _take(reference.to(dtype), picks)
     ones = torch.ones_like(y[..., :1])
     design = torch.cat((y, ones), -1) if basis is None else torch.cat((y, ones, _take(basis, rows)), -1)  # (B, n, p)
@@ -126,7 +128,7 @@ def _subsample(n: int, share: float, seeds: list[int], purpose: str) -> Tensor |
 
 
 def _take(values: Tensor, rows: Tensor | None) -> Tensor:
-    return values if rows is None else values.gather(1, rows[..., None].expand(-1, -1, values.shape[-1]))
+    return values if rows is None else take_rows(values, rows)
 
 
 def _rigid_fit(y: Tensor, weight: Tensor, image: Tensor, current: Tensor) -> Tensor:

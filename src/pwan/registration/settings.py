@@ -10,6 +10,8 @@ from pwan.registration.transform import TransformKind
 from pwan.settings import check_ranges
 from pwan.transport.objective import Kind
 
+LARGE, SAMPLE = 16_000, 8000  # source points from which a step looks at a sample, and how many
+
 
 @dataclass(frozen=True)
 class PwanSettings:
@@ -43,6 +45,8 @@ class PwanSettings:
         average: the answer is the mean of this last share of a stage's iterates; 0 takes the last iterate (paper).
         stages, stage_steps: further stages after the T steps, each from the mean of the one before, with the rate
             halved.
+        sample: points of the source that a step looks at, with the same share of the reference: all points in turn, a
+            sample a step. 0 looks at all in each step; None at all of up to ``LARGE`` points, else at ``SAMPLE``.
         tolerance: stopping rule: a problem stops when the mean of ten iterates differs from that of the ten before by
             less than this, as RMS over the points; 0 for never.
         distance_start: d-PWAN begins with this h if it is larger, and reaches h geometrically halfway through T; 0:
@@ -84,6 +88,7 @@ class PwanSettings:
     average: float = 0.5
     stages: int | None = None
     stage_steps: int = 25
+    sample: int | None = None
     tolerance: float = 0.0
     distance_start: float = 0.2
     beta: float = 2.0
@@ -104,7 +109,7 @@ class PwanSettings:
                 *("frequency", "network_rate", "rate", "beta", "sigma", "nearest_rate", "threshold_start"),
             ),
             at_least_zero=(
-                *("features", "steps", "warmup", "penalty_every", "stages", "nearest_steps"),
+                *("features", "sample", "steps", "warmup", "penalty_every", "stages", "nearest_steps"),
                 *("kappa", "coherence", "affine_penalty", "tolerance", "distance_start", "clip", "activation_slope"),
             ),
             below_one=("betas", "network_betas"),
@@ -120,14 +125,15 @@ class PwanSettings:
                 "the soft refinement works on the modes; take refinement=nearest with parametrisation=free"
             )
 
-    def for_case(self, kind: Kind, *, whole: bool, equal: bool) -> PwanSettings:
+    def for_case(self, kind: Kind, *, whole: bool, equal: bool, points: int) -> PwanSettings:
         """These settings with every None filled in for the kind of problem.
 
         Args:
             kind: what the discrepancy limits.
             whole: all of the source is to be matched. equal: both sets have the same number of points.
+            points: of the source.
         """
-        defaults: dict[str, Any] = {"steps": 80, "stages": 3, "rate": 5e-3}
+        defaults: dict[str, Any] = {"steps": 80, "stages": 3, "rate": 5e-3, "sample": SAMPLE if points > LARGE else 0}
         if not whole:
             defaults |= {"coherence": 0.03, "affine_penalty": 1.0}
         elif equal:
@@ -162,10 +168,11 @@ class PaperSettings(PwanSettings):
     stages: int | None = 0
     distance_start: float = 0.0
     rank: int = 500
+    sample: int | None = 0
     refinement: Literal["soft", "nearest", "none"] = "nearest"
     nearest_of: Literal["source", "reference"] = "source"
 
-    def for_case(self, kind: Kind, *, whole: bool, equal: bool) -> PaperSettings:
+    def for_case(self, kind: Kind, *, whole: bool, equal: bool, points: int) -> PaperSettings:
         """T = 1500 and each set normalised in the noise experiments, T = 2000 and no normalisation in the partial
         ones.
         """

@@ -16,10 +16,10 @@ from pwan.normalisation import matches_whole_source
 from pwan.problem import RegistrationProblem
 from pwan.registration.ranks import Place
 from pwan.registration.settings import PwanSettings
-from pwan.registration.start import architecture, build, common_span, convert, draw_landmarks
-from pwan.registration.transform import Transform
+from pwan.registration.start import Draws, architecture, build, common_span, convert, draw_landmarks
+from pwan.registration.transform import Transform, take_rows
 from pwan.transport.objective import Kind, Objective, objective
-from pwan.transport.potential import PotentialNetwork
+from pwan.transport.potential import CHUNK, PotentialNetwork
 
 WINDOW = 10  # iterates whose mean the stopping rule compares
 ESCAPE = 100.0  # a source point this many times farther out than any point was given means that the run diverged
@@ -28,7 +28,7 @@ ESCAPE = 100.0  # a source point this many times farther out than any point was 
 class Solver:
     """The state of B registrations between two steps, on normalised problems.
 
-    Where several ranks share the registration (design: "Many GPUs") each holds the whole problem on the CPU and works
+    Where several ranks share the registration each holds the whole problem on the CPU and works
     on its own points of both sets; the network, the parameters of the transform and every decision are the same on all.
     What a step sends are the gradients of the network and of the transform's parameters, sums and largest values, and
     what the search for the exact threshold needs: none of it grows with the number of points.
@@ -101,10 +101,22 @@ class Solver:
         else:
             self.transform_optimiser = torch.optim.RMSprop([self.transform.parameters], lr=settings.rate, foreach=False)
         self.network_gradient = torch.zeros_like(self.network.parameters)
-        self.reference_features = self.network.features(self.reference)
         self.steps_done = 0
         self.mean, self.mean_count = torch.zeros_like(self.transform.parameters), 0
-        self.points = self.transform.points()  # (B, r, D) where the source is now
+        # what a step looks at: all of this rank's points, or a sample of them that each step draws anew
+        assert settings.sample is not None
+        self.share = min(1.0, settings.sample / self.r) if settings.sample else 1.0
+        self.draws = [
+            [Draws(points.shape[1], self.share, (seed, "sample", name, self.ranks.rank)) for seed in seeds]
+            for name, points in (("source", source), ("reference", self.reference))
+        ]
+        self.sample_r, self.sample_q = (  # of all ranks together
+            sum(Draws.size_of(part, self.share) for part in self.ranks.parts(n)) for n in (self.r, self.q)
+        )
+        self.sampled = self.transform
+        if self.share == 1.0:
+            self.reference_features = self.network.features(self.reference)
+        self.points = self.transform.points()  # (B, n, D) where the source points that the step looks at are
         self.limit = ESCAPE * max(
             float(self.whole.reference.abs().max()), float(self.whole.transform.source.abs().max())
         )
@@ -168,12 +180,13 @@ class Solver:
         stage, within, length = self._stage()
         if stage > 0 and within == 0:
             self.transform.parameters.copy_(self.mean)  # each further stage starts from the mean of the one before
-            self.points = self.transform.points()
+            self.points = self.sampled.points()
         if within == 0:
             self.mean.zero_()
             self.mean_count = 0
             for group in self.transform_optimiser.param_groups:
                 group["lr"] = self.settings.rate * 0.5**stage  # type: ignore[operator]
+        self._draw()
         features = torch.cat((self.reference_features, self.network.features(self.points)), 1)
         updates = self.settings.updates + (self.settings.warmup if self.steps_done == 0 else 0)
         norm = torch.zeros_like(self.learned_threshold)
@@ -185,7 +198,7 @@ class Solver:
         found = self._transform_gradient(features)
         (update_transform or self.transform_optimiser.step)()
         self.steps_done += 1
-        self.points = self.transform.points()
+        self.points = self.sampled.points()
         far = ~(self.points.abs().amax((1, 2)) < self.limit)  # (B,), true for NaN
         far_anywhere, norm, threshold = self.ranks.largest(far.to(self.dtype), norm, found.threshold)
         self._guard(far_anywhere > 0)
@@ -196,15 +209,31 @@ class Solver:
             self._check_stop()
         if lap:
             lap("transform")
-        return {"loss": found.value / self.r, "threshold": threshold, "gradient_norm": norm}
+        return {"loss": found.value / self.sample_r, "threshold": threshold, "gradient_norm": norm}
+
+    def _draw(self) -> None:
+        """The points that this step looks at, where it does not look at all."""
+        if self.share == 1.0:
+            return
+        source, reference = (
+            torch.stack([draw(self.steps_done) for draw in of_set]).to(self.device) for of_set in self.draws
+        )
+        self.sampled = self.transform.part(source)
+        self.reference_features = self.network.features(take_rows(self.reference, reference))
+        self.points = self.sampled.points()
 
     def _takes_penalty(self, update: int) -> bool:
         every = self.settings.penalty_every
         return update == 0 if every == 0 else update % every == 0
 
-    def _objective(self, outputs: Tensor) -> Objective:
-        """Of this rank's points; sums over the ranks and the largest threshold make it that of all."""
-        q, threshold, mass = self.reference.shape[1], self.threshold(), self.mass
+    def _objective(self, outputs: Tensor, *, of_all: bool = False) -> Objective:
+        """Of this rank's points, or its sample of them; sums over the ranks and the largest threshold make it that of
+        all."""
+        q = (self.reference if of_all else self.reference_features).shape[1]
+        threshold, mass, totals = self.threshold(), self.mass, (self.q, self.r)
+        if not of_all and self.share < 1.0:
+            totals = self.sample_q, self.sample_r
+            mass = None if mass is None else mass * (self.sample_r / self.r)
         if threshold is not None and mass is not None and self.ranks.rank > 0:
             mass = torch.zeros_like(mass)  # the term h m counts once
         return objective(
@@ -215,12 +244,12 @@ class Solver:
             threshold=threshold,
             fold=self.settings.bound == "fold",
             select=self.ranks.largest_share,
-            totals=(self.q, self.r),
+            totals=totals,
         )
 
     def _update_network(self, features: Tensor, penalised: bool) -> Tensor | None:
         """One update by the gradient over the points of all ranks; gradient norms (B, n) of those of this one."""
-        r = self.r
+        r = self.sample_r
 
         def slope_of_loss(outputs: Tensor) -> Tensor:
             found = self._objective(outputs)
@@ -239,7 +268,7 @@ class Solver:
     def _penalty_slope(self, norms: Tensor) -> Tensor:
         """From the gradient norms (B, n) to the derivative of the penalty with respect to each."""
         if self.settings.penalty == "mean":  # over the points of all ranks
-            return (norms - 1.0).clamp_(min=0.0).mul_(2.0 * self.settings.kappa / (self.q + self.r))
+            return (norms - 1.0).clamp_(min=0.0).mul_(2.0 * self.settings.kappa / (self.sample_q + self.sample_r))
         here, at = norms.max(1, keepdim=True)  # (B, 1)
         (largest,) = self.ranks.largest(here)
         # where several ranks have it, the first one's counts
@@ -250,14 +279,14 @@ class Solver:
 
     def _transform_gradient(self, features: Tensor) -> Objective:
         """Leave the gradient with the transform; value of the objective over all ranks, the rest of it of this one."""
-        q = self.reference.shape[1]
+        q = self.reference_features.shape[1]
         outputs, gradient = self.network.output_and_gradient(features)
         found = self._objective(outputs)
         # dL/dT(y_j), Eqs. grad_mass and grad_dis, for point masses 1/r
-        pull = found.source_slope[..., None] * gradient[:, q:] / self.r  # (B, r, D)
+        pull = found.source_slope[..., None] * gradient[:, q:] / self.sample_r  # (B, n, D)
         if self.span is not None:
             pull = torch.bmm(pull, self.span)
-        total, value = self.ranks.sum(self.transform.pull_back(pull), found.value)
+        total, value = self.ranks.sum(self.sampled.pull_back(pull), found.value)
         self._add_energy_gradient(total)
         if self.settings.clip:
             total.clamp_(-self.settings.clip, self.settings.clip)
@@ -287,7 +316,7 @@ class Solver:
         if bool(bad.any()):
             self.network.parameters[~network_good] = 0.0
             self.transform.parameters[bad] = self.identity[bad]
-            self.points[bad] = self.transform.source[bad]
+            self.points[bad] = self.sampled.source[bad]
 
     def _check_stop(self) -> None:
         self.window += self.transform.parameters / WINDOW
@@ -319,8 +348,12 @@ class Solver:
         """Threshold in force and mass transported, each (B,) on the CPU, by the potential as it is now, for a transform
         with these parameters (B, P, D). All ranks must ask together."""
         points = self.transform.points(parameters.to(self.device))
-        features = torch.cat((self.reference_features, self.network.features(points)), 1)
-        found = self._objective(self.network.output(features))
+        if self.share == 1.0:
+            outputs = self.network.output(torch.cat((self.reference_features, self.network.features(points)), 1))
+        else:  # the features of all points together may be too large
+            chunks = (*self.reference.split(CHUNK, 1), *points.split(CHUNK, 1))
+            outputs = torch.cat([self.network.output(self.network.features(chunk)) for chunk in chunks], 1)
+        found = self._objective(outputs, of_all=True)
         (threshold,) = self.ranks.largest(found.threshold)
         (transported,) = self.ranks.sum(found.source_share.sum(1))
         return threshold.cpu(), transported.cpu()
@@ -355,7 +388,7 @@ class Solver:
             self.network.parameters.copy_(state["network"])
             self.learned_threshold.copy_(state["learned_threshold"])
             self.transform.parameters.copy_(state["transform"])
-            self.points = self.transform.points()
+            self.points = self.sampled.points()
         # load_state_dict keeps the tensors it is given
         self.network_optimiser.load_state_dict(copy.deepcopy(state["network_optimiser"]))
         self.transform_optimiser.load_state_dict(copy.deepcopy(state["transform_optimiser"]))

@@ -106,3 +106,31 @@ def draw_landmarks(points: int, rank: int, seeds: Sequence[int]) -> Tensor:
     k = min(rank, points)
     rows = [numpy_generator(seed, "landmarks").choice(points, k, replace=False) for seed in seeds]
     return torch.stack([torch.from_numpy(row) for row in rows])
+
+
+class Draws:
+    """Samples of n points in random order without replacement: each point once before one comes again.
+
+    Step k's sample follows from the purpose and k alone, so that a run goes on from any step.
+
+    Args:
+        share: of the points that a sample holds. purpose: of the random numbers, the seed first.
+    """
+
+    def __init__(self, n: int, share: float, purpose: tuple[int | str, ...]) -> None:
+        self.n, self.size, self.purpose = n, self.size_of(n, share), purpose
+        self.round, self.order = -1, torch.empty(0, dtype=torch.int64)
+
+    @staticmethod
+    def size_of(n: int, share: float) -> int:
+        """How many of n points a sample holds."""
+        return max(1, round(share * n))
+
+    def __call__(self, step: int) -> Tensor:
+        """The numbers of the points of this step, (size,) int64."""
+        this_round, place = divmod(step, self.n // self.size)
+        if this_round != self.round:
+            seed, *path = self.purpose
+            self.order = torch.from_numpy(numpy_generator(int(seed), *path, this_round).permutation(self.n))
+            self.round = this_round
+        return self.order[place * self.size : (place + 1) * self.size]

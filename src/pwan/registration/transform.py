@@ -38,13 +38,13 @@ class Coherence:
         beta: float,
         agree: Callable[[Tensor], Tensor] = lambda of_this_process: of_this_process,
     ) -> None:
-        """source (B, r, D) float64, landmarks (B, k) indices; beta in the units of the source. ``agree`` makes a matrix
-        (B, k, k) the same in all processes that share the source: eigenvectors have no sign of their own.
+        """source (B, r, D) float64, landmarks (B, k) indices; beta in the units of the source. ``agree`` makes
+        what it is given the same in all processes that share the source: eigenvectors have no sign of their own.
         """
         factor = nystrom(source, landmarks, beta)
         phi = replace(factor, whitening=agree(factor.whitening)).basis(source)  # (B, r, k)
         spectrum, vectors = torch.linalg.eigh(phi.mT @ phi)
-        self.spectrum = spectrum.flip(-1).clamp(min=0.0)  # (B, k), largest first
+        self.spectrum = agree(spectrum).flip(-1).clamp(min=0.0)  # (B, k), largest first
         self.basis = phi @ agree(vectors).flip(-1)  # (B, r, k)
 
     def to(self, dtype: torch.dtype) -> None:
@@ -81,6 +81,13 @@ class Transform:
         if kind != "rigid":
             parameters[:, :d] = torch.eye(d, dtype=source.dtype)
         self.parameters = torch.nn.Parameter(parameters, requires_grad=False)
+
+    def part(self, rows: Tensor) -> Transform:
+        """The same transforms, with the same parameters, of some of the source points: rows (B, n) of them."""
+        part = copy.copy(self)
+        part.source = take_rows(self.source, rows)
+        part.basis = None if self.basis is None else take_rows(self.basis, rows)
+        return part
 
     @property
     def coefficients(self) -> Tensor:
@@ -122,6 +129,11 @@ class Transform:
         if self.kind == "nonrigid":
             out[:, d + 1 :] = gradient if self.basis is None else torch.bmm(self.basis.mT, gradient)
         return out
+
+
+def take_rows(values: Tensor, rows: Tensor) -> Tensor:
+    """The rows (B, n) of (B, r, k): (B, n, k)."""
+    return values.gather(1, rows[..., None].expand(-1, -1, values.shape[-1]))
 
 
 def rotation_matrix(rows: Tensor) -> Tensor:

@@ -105,7 +105,10 @@ def draw_accuracy(
     FigureCanvasAgg(figure)
     both = figure.subplots(2 if seconds else 1, squeeze=False, sharex=True, height_ratios=[5, 2] if seconds else None)
     axes: Any = both[0, 0]
-    bottom, top = _limits(lines, [y for points in stars.values() for _, y in points])
+    before = {line.method: _before_refinement(rows[rows["method"] == line.method], axis) for line in lines}
+    more = [y for points in stars.values() for _, y in points]
+    more += [y for medians in before.values() if medians is not None for y in medians if np.isfinite(y)]
+    bottom, top = _limits(lines, more)
     both[-1, 0].set_xlabel(LABELS.get(axis, axis))
     axes.set(yscale="log", ylim=(bottom, top), ylabel="MSE")
     if rows[axis].nunique() <= 12:
@@ -119,12 +122,12 @@ def draw_accuracy(
         axes.plot(line.x, median, dash, marker=mark, markersize=4.5, color=colour, label=line.method, zorder=3)
         lower, upper = (np.clip(np.where(shown, edge, np.nan), bottom, top) for edge in (line.lower, line.upper))
         axes.fill_between(line.x, lower, upper, color=colour, alpha=0.15, linewidth=0)
-        of_method = rows[rows["method"] == line.method]
-        before = _before_refinement(of_method, axis)
-        if before is not None:
+        medians = before[line.method]
+        if medians is not None:
             label = f"{line.method}, unrefined"
-            axes.plot(before.index, before, ":", marker=mark, markersize=3, color=colour, label=label, zorder=2)
+            axes.plot(medians.index, medians, ":", marker=mark, markersize=3, color=colour, label=label, zorder=2)
         if seconds:
+            of_method = rows[rows["method"] == line.method]
             times = of_method["seconds"].astype(float).groupby(of_method[axis].astype(float)).median()
             both[1, 0].plot(times.index, times, dash, marker=mark, markersize=4.5, color=colour)
         failed = line.x[~shown]

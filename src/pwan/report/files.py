@@ -14,8 +14,8 @@ def save_both(figure: Figure, path: Path) -> list[Path]:
 
     Equal figures give equal files: the PDF has no date in it.
     """
-    files = [path.with_name(f"{path.stem}.png"), path.with_name(f"{path.stem}.pdf")]
-    for file, metadata in zip(files, (None, {"CreationDate": None}), strict=True):
+    png, pdf = path.with_name(f"{path.stem}.png"), path.with_name(f"{path.stem}.pdf")
+    for file, metadata in ((pdf, {"CreationDate": None}), (png, None)):  # where the PNG is there, so is the PDF
         with in_one_move(file) as half:
             figure.savefig(half, format=file.suffix[1:], metadata=metadata)
-    return files
+    return [png, pdf]

@@ -60,7 +60,7 @@ def scene_json(
             ]
         )
         labels.append(f"{one.method}: {one.words}")
-        if one.potential is not None and one.reference_potential is not None:
+        if one.potential is not None and one.reference_potential is not None and one.unrefined is not None:
             values = np.concatenate([one.reference_potential, one.potential])
             scale = {"cmin": float(values.min()), "cmax": float(values.max()), "colorscale": "Viridis"}
             bar = {
@@ -70,10 +70,10 @@ def scene_json(
             groups.append(
                 [
                     _points(reference[staying], one.reference_potential[staying], "reference, potential", scale=scale),
-                    _points(one.transformed[moving], one.potential[moving], "registered, potential", scale=bar),
+                    _points(one.unrefined[moving], one.potential[moving], "before refinement, potential", scale=bar),
                 ]
             )
-            labels.append(f"{one.method}: potential")
+            labels.append(f"{one.method}: potential, before refinement")
     start = 1  # the first method's result is shown at first
     owner = [number for number, group in enumerate(groups) for trace in group if len(trace.x)]
     traces = [trace for group in groups for trace in group if len(trace.x)]

@@ -21,7 +21,8 @@ MANY = 1000  # points of one cloud
 class Registration:
     """What one method made of a problem: moved points (r, D), masks of what it matched (r,) and (q,), a few words.
 
-    ``potential`` (r,) and ``reference_potential`` (q,) are the values at the end, of a method that has a potential.
+    Of a method that has a potential, ``potential`` (r,) and ``reference_potential`` (q,) are its values where the
+    points were when the method proper ended, ``unrefined`` (r, D).
     """
 
     method: str
@@ -31,6 +32,7 @@ class Registration:
     reference_matched: np.ndarray
     potential: np.ndarray | None = None
     reference_potential: np.ndarray | None = None
+    unrefined: np.ndarray | None = None
 
 
 @dataclass(frozen=True)

@@ -86,8 +86,9 @@ def make_problem(shape: Shape, settings: SynthesisSettings, *, seed: int, trials
     The source is N random points of the shape; the reference is an independent draw of N points, deformed, cropped,
     with noise, then outliers after them; the truth is where the deformation takes the source, free of noise: that of a
     counterpart is known at matched vertices and continued from them (:func:`carried_by_matches`). Each cropped set has
-    a plane of its own. The mass is the overlap on average, (2 keep - 1) N, or keep N where one set is cropped, with the
-    smaller set's N, times the mass factor, but at most the size of the smaller set as it is registered.
+    a plane of its own. The mass is the overlap on average, (2 keep - 1) N with the smaller set's N, or keep N with
+    that of the cropped one where one is, times the mass factor, but at most the size of the smaller set as it is
+    registered.
 
     Returns:
         source and truth (B, round(keep N), D); reference (B, round(keep N) + round(outlier_ratio N), D), N in place of
@@ -144,8 +145,10 @@ def _make_one(
     reference = reference + settings.noise * generator("noise").standard_normal(reference.shape)
     outliers = round(settings.outlier_ratio * sizes[1])
     reference = np.concatenate([reference, uniform_outliers(reference, outliers, settings.box, generator("outliers"))])
-    # of one cropped set all points have partners: a whole number, lest a fraction of a point tell it from the whole
-    overlap = (2 * settings.keep - 1) * min(sizes) if settings.crop == "both" else round(settings.keep * min(sizes))
+    if settings.crop == "both":
+        overlap = (2 * settings.keep - 1) * min(sizes)
+    else:  # all that is left of the cropped set has partners
+        overlap = float(kept_source if settings.crop == "source" else kept_reference)
     # rounded, since 0.8 would leave a trace of its binary form
     return source, reference, truth, min(round(settings.mass_factor * overlap, 9), len(source), len(reference))
 

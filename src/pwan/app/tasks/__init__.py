@@ -18,6 +18,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
+from pwan.files import in_one_move
 from pwan.settings import nearest
 
 
@@ -40,4 +41,5 @@ def find(name: str) -> ModuleType:
 def write_config(folder: Path, resolved: dict[str, Any]) -> None:
     """Write ``config.yaml``, every setting spelled out, into the folder, which is made if need be."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.yaml").write_text(OmegaConf.to_yaml(resolved))
+    with in_one_move(folder / "config.yaml") as half:
+        half.write_text(OmegaConf.to_yaml(resolved))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -16,18 +16,10 @@ from pwan.app.tasks import write_config
 from pwan.bench.cell import Cell, MethodEntry
 from pwan.bench.curves import median_curves
 from pwan.bench.job import Job, Outcome
-from pwan.bench.pictures import (
-    EXAMPLE,
-    KINDS,
-    draw_course,
-    draw_example,
-    draw_worst_median_best,
-    has_course,
-    kept_curves,
-)
+from pwan.bench.pictures import EXAMPLE, KINDS, Shown, course, example, kept_curves, worst_median_best
 from pwan.bench.rows import Row, RowFile, read_rows, remove_halves
-from pwan.bench.summary import table, write_paired, write_summary
-from pwan.bench.tracking import WORST_MEDIAN_BEST, TrackingSettings, track
+from pwan.bench.summary import summarise, table, write_paired, write_summary
+from pwan.bench.tracking import WORST_MEDIAN_BEST, TrackingSettings, is_tracked, track
 from pwan.bench.trials import TrainerSettings
 from pwan.files import in_one_move
 from pwan.synthesis import make_problem
@@ -118,7 +110,7 @@ def run_cell(
     outcomes: list[Outcome] = []
     with RowFile(folder) as rows:
         remove_halves(folder)
-        drawn = {outcome.settings for outcome in read_outcomes(folder)}  # what the pictures there show
+        shown = Shown(folder)
         (folder / OUTCOMES).unlink(missing_ok=True)
         write_config(folder, {**config, "method": nodes})
         jobs = [Job(cell, entry, shape, folder, rows, trainer, used[entry.name]) for entry in entries]
@@ -130,16 +122,11 @@ def run_cell(
                 done = job.finished()
                 if not done:
                     continue
-                right = job.settings in drawn or not _has_others(rows, name, job.settings)
-                drawings = _drawings(job, done, folder, pictures)
-                for path, draw in drawings.values():
-                    if outcome.ran or not (right and path.exists()):
-                        draw()
-                if not outcome.ran:
-                    continue
-                summary = write_summary(folder, read_rows(folder))
-                if tracking.wandb:
-                    line = summary[summary["settings"] == job.settings].iloc[0]
+                drawn = _draw(job, done, pictures, shown, fresh=bool(outcome.ran))
+                if outcome.ran:
+                    write_summary(folder, read_rows(folder))
+                if tracking.wandb and (outcome.ran or not is_tracked(folder, job.settings)):
+                    line = summarise(done).iloc[0]
                     track(
                         folder,
                         tracking,
@@ -149,12 +136,13 @@ def run_cell(
                         rows=pd.DataFrame(done),
                         summary=line.to_dict(),
                         curves=median_curves(kept_curves(job, done)),
-                        figures={kind: path for kind, (path, _) in drawings.items() if path.exists()},
+                        figures=drawn,
                         failed=bool(outcome.error),
                     )
-            shown = {job.settings for job in jobs} <= drawn and (folder / EXAMPLE).exists()
-            if "example" in pictures and (any(outcome.ran for outcome in outcomes) or not shown):
-                draw_example([(job, done) for job in jobs if (done := job.finished())], folder)
+            if "example" in pictures:
+                ran = any(outcome.ran for outcome in outcomes)
+                drawing = example([(job, job.finished()) for job in jobs])
+                shown.update(EXAMPLE, " ".join(job.settings for job in jobs), fresh=ran, draw=drawing)
         except KeyboardInterrupt:
             write_summary(folder, read_rows(folder))
             raise
@@ -163,19 +151,16 @@ def run_cell(
     return outcomes
 
 
-def _drawings(
-    job: Job, done: list[Row], folder: Path, pictures: Sequence[str]
-) -> dict[str, tuple[Path, Callable[[], None]]]:
-    """The pictures of one method that were asked for and that it can have, by W&B's name: file, and what draws it."""
-    every: dict[str, tuple[Path, Callable[[], None]]] = {}
-    if "trials" in pictures:
-        every[WORST_MEDIAN_BEST] = job.picture, lambda: draw_worst_median_best(job, done)
-    if "training" in pictures and has_course(job):
-        path = folder / f"training_{job.entry.name}.png"
-        every["training"] = path, lambda: draw_course(job, path)
-    return every
-
-
-def _has_others(rows: RowFile, method: str, settings: str) -> bool:
-    """Whether the method has rows of other settings, so that the picture there may be theirs."""
-    return any(row["method"] == method and row["settings"] != settings for row in rows.rows)
+def _draw(job: Job, done: list[Row], pictures: Sequence[str], shown: Shown, *, fresh: bool) -> dict[str, Path]:
+    """The pictures of one method that were asked for and that it can have, by the names that they get in W&B."""
+    name = job.entry.name
+    wanted = {
+        "trials": (WORST_MEDIAN_BEST, f"trials_{name}.png", worst_median_best),
+        "training": ("training", f"training_{name}.png", lambda job, rows: course(job)),
+    }
+    drawn: dict[str, Path] = {}
+    for kind, (label, file, drawing) in wanted.items():
+        if kind in pictures:
+            path = shown.update(file, job.settings, fresh=fresh, draw=drawing(job, done))
+            drawn |= {label: path} if path else {}
+    return drawn

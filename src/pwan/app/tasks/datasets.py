@@ -10,6 +10,7 @@ import pandas as pd
 from pwan import shapes
 from pwan.app.config import Checked
 from pwan.app.tasks import write_config
+from pwan.bench.summary import write_table
 from pwan.problem import mean_squared_error
 from pwan.report.dataset_figure import MOVED, STILL, Cloud, draw_clouds
 from pwan.settings import check_ranges, nearest
@@ -65,7 +66,7 @@ def run(checked: Checked, settings: Settings, folder: Path) -> int:
         )
     write_config(folder, checked.resolved)
     frame = pd.DataFrame(lines)
-    frame.to_csv(folder / "summary.csv", index=False)
+    write_table(frame, folder / "summary.csv")
     title = f"The shapes and a smooth deformation, lambda {checked.cell.synthesis.deformation_lambda:g}"
     draw_clouds(pictures, title, folder / "datasets.png")
     print(frame.to_string(index=False, float_format=lambda x: f"{x:.4g}"))

@@ -14,6 +14,7 @@ from pwan import methods, shapes
 from pwan.app.config import Checked
 from pwan.app.tasks import write_config
 from pwan.bench.cell import trial_seed
+from pwan.bench.summary import write_table
 from pwan.problem import mean_squared_error
 from pwan.report.dataset_figure import Cloud, draw_clouds
 from pwan.report.trial_figure import LEFT, REFERENCE, SOURCE, UNMATCHED
@@ -77,7 +78,7 @@ def run(checked: Checked, settings: Settings, folder: Path) -> int:
             }
         )
     frame = pd.DataFrame(lines)
-    frame.to_csv(folder / "summary.csv", index=False)
+    write_table(frame, folder / "summary.csv")
     np.savez_compressed(folder / "points.npz", **arrays)  # type: ignore[arg-type]
     draw_clouds(
         pictures,

@@ -16,6 +16,7 @@ from pwan.app.config import Checked
 from pwan.app.tasks import write_config
 from pwan.bench.cell import Cell, MethodEntry, settings_hash, trial_seed
 from pwan.bench.rows import Row, RowFile, environment, newest
+from pwan.bench.summary import write_table
 from pwan.problem import mean_squared_error
 from pwan.randomness import numpy_generator
 from pwan.registration.pipeline import Registration
@@ -76,7 +77,7 @@ def run(checked: Checked, settings: Settings, folder: Path) -> int:
                     {"experiment": cell.experiment, **sized.axes(), **about, "kind": kind, "devices": count, **found}
                 )
             summary = _summary([row for row in newest(rows.rows) if row["settings"] in keys], settings.steps)
-            summary.to_csv(folder / "summary.csv", index=False)
+            write_table(summary, folder / "summary.csv")
             draw_multi_gpu(summary, f"{shape.name} ({shape.source}), {_words(summary)}", folder / "multi_gpu.png")
     print(summary.to_string(index=False, float_format=lambda x: f"{x:.4g}"))
     print(f"measured on {_words(summary)}")
@@ -146,9 +147,9 @@ def _one_pwan(checked: Checked) -> MethodEntry:
 
 
 def _timed_settings(entry: MethodEntry, steps: int) -> PwanSettings:
-    """The method's settings, with all the timed steps in the first stage, so that they are alike."""
+    """The method's settings, with all the timed steps in the first stage and on all points, so that they are alike."""
     chosen = methods.settings(entry.method, entry.options)
-    return replace(chosen, steps=steps + 1, stages=0, tolerance=0.0, refinement="none")
+    return replace(chosen, steps=steps + 1, stages=0, sample=0, tolerance=0.0, refinement="none")
 
 
 def _at(cell: Cell, points: int) -> Cell:
@@ -183,4 +184,4 @@ def _summary(rows: list[Row], steps: int) -> pd.DataFrame:
 def _words(summary: pd.DataFrame) -> str:
     if (summary["kind"] == "gpu").all():
         return "GPUs: " + ", ".join(dict.fromkeys(summary["device"]))
-    return "CPU ranks of one thread each, no GPU"
+    return "CPU ranks of one thread each, on no GPU"

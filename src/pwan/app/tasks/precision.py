@@ -15,6 +15,7 @@ from tqdm import tqdm
 from pwan import shapes
 from pwan.app.config import Checked
 from pwan.app.tasks import write_config
+from pwan.bench.summary import write_table
 from pwan.report.precision_figure import PrecisionPanel, draw_precision
 from pwan.report.published import PRECISION
 from pwan.shapes import Shape
@@ -79,7 +80,7 @@ def make_table(
             for quantity, (value, _), result in zip(quantities, solved, learned, strict=True)
         ]
     )
-    frame.to_csv(out_dir / "summary.csv", index=False)
+    write_table(frame, out_dir / "summary.csv")
     error = frame["relative_error"][frame["quantity"] != "W1"].mean()
     drawn = [
         i for i, quantity in enumerate(quantities) if quantity.problem.mass is not None

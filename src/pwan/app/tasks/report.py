@@ -215,10 +215,15 @@ def _examples(frame: pd.DataFrame, folder: Path, homes: dict[str, Path], figures
         rows = [row for row in cell.to_dict("records") if (row["method"], row["settings"], 0) in files]
         if not rows:
             continue
-        source, reference, _ = remade_problem(rows[0])
+        try:
+            source, reference, _ = remade_problem(rows[0])
+        except (ValueError, OSError):  # the view below says why
+            continue
         words = ", ".join(f"{axis} {value}" for axis, value in zip(axes, key, strict=True))
         registrations = [registration(row, files[row["method"], row["settings"], 0]) for row in rows]
         examples.append(Example(f"{words}\nMSE {rows[0]['mse_initial']:.4g}", source, reference, registrations))
+    if not examples:
+        return []
     figures.mkdir(exist_ok=True)
     file = draw_examples(examples, f"{name}: trial 0 of each cell", figures / f"{_slug(name)}_examples.png")[0]
     return [Picture("Trial 0 of each cell: initial sets, and as each method left them", file)]

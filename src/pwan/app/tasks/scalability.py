@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 from tqdm import tqdm
 
 from pwan import shapes
@@ -19,7 +20,8 @@ from pwan.app.tasks import write_config
 from pwan.bench.cell import Cell, MethodEntry, settings_hash
 from pwan.bench.isolated import NOT_RUN, STOPPED, Work, measure
 from pwan.bench.rows import Row, RowFile, environment, newest
-from pwan.problem import OK
+from pwan.bench.summary import write_table
+from pwan.problem import OK, RegistrationProblem
 from pwan.randomness import numpy_generator
 from pwan.report.scalability_figure import draw_scalability
 from pwan.settings import check_ranges
@@ -77,12 +79,15 @@ def run(checked: Checked, settings: Settings, folder: Path) -> int:
     shape = shapes.load(cell.shape, cell.shape_source)
     sizes = sorted(set(settings.sizes))
     shape.sample(sizes[-1], numpy_generator(cell.seed, "largest"))  # refuses a shape without a surface to draw from
-    # a method's settings follow from the kind of problem, so a small one of this kind tells them
+    # a method's settings follow from the kind and the size of a problem: a small one, repeated, tells them
     example = make_problem(shape, _at(cell, sizes[0]).synthesis, seed=cell.seed, trials=[0])
-    used = {entry.name: entry.resolved(example) for entry in checked.entries}
+    used = {
+        entry.name: {points: entry.resolved(_repeated(example, points)) for points in sizes}
+        for entry in checked.entries
+    }
     lines: list[dict[str, Any]] = []
     with RowFile(folder) as rows:
-        nodes = {entry.name: {"method": entry.method, **used[entry.name]} for entry in checked.entries}
+        nodes = {entry.name: {"method": entry.method, **used[entry.name][sizes[0]]} for entry in checked.entries}
         write_config(folder, {**checked.resolved, "method": nodes})
         total = len(checked.entries) * sum(settings.runs(points) for points in sizes)
         with tqdm(total=total, desc="registrations", unit="run", mininterval=0.5 if sys.stderr.isatty() else 15) as bar:
@@ -90,7 +95,7 @@ def run(checked: Checked, settings: Settings, folder: Path) -> int:
                 found = _measure_method(cell, entry, used[entry.name], sizes, settings, rows, bar)
                 lines += [{**line, "exponent": _exponent(found)} for line in found]
                 summary = pd.DataFrame(lines).astype(dict.fromkeys(NUMBERS, float))  # None becomes NaN
-                summary.to_csv(folder / "summary.csv", index=False)
+                write_table(summary, folder / "summary.csv")
                 draw_scalability(summary, f"{shape.name} ({shape.source}), one thread", folder / "scalability.png")
     columns = ["method", "points", "status", "runs", "seconds_mean", "memory_mb", "mse_mean", "exponent", "reason"]
     print(summary[columns].to_string(index=False, float_format=lambda x: f"{x:.4g}", na_rep="-"))
@@ -118,6 +123,13 @@ def _at(cell: Cell, points: int) -> Cell:
     return replace(cell, synthesis=replace(cell.synthesis, points=points))
 
 
+def _repeated(problem: RegistrationProblem, points: int) -> RegistrationProblem:
+    """A problem of one kind in another size: the same points again and again."""
+    rows = torch.arange(points) % problem.source.shape[1]
+    mass = None if problem.mass is None else problem.mass * points / problem.source.shape[1]
+    return replace(problem, source=problem.source[:, rows], reference=problem.reference[:, rows], mass=mass, truth=None)
+
+
 def _exponent(lines: list[dict[str, Any]]) -> float | None:
     good = [line for line in lines if line["runs"]]
     if len(good) < 2:
@@ -126,14 +138,20 @@ def _exponent(lines: list[dict[str, Any]]) -> float | None:
 
 
 def _measure_method(
-    cell: Cell, entry: MethodEntry, used: dict[str, Any], sizes: list[int], settings: Settings, rows: RowFile, bar: Any
+    cell: Cell,
+    entry: MethodEntry,
+    used: dict[int, dict[str, Any]],
+    sizes: list[int],
+    settings: Settings,
+    rows: RowFile,
+    bar: Any,
 ) -> list[dict[str, Any]]:
     """A line for each size. What is not in the rows yet is measured, and each row is written as it comes."""
     lines: list[dict[str, Any]] = []
     clock = bar.refresh if sys.stderr.isatty() else lambda: None  # goes on during a long registration
     for points in sizes:
         sized, start = _at(cell, points), bar.n
-        key, wanted = settings_hash(sized, entry, used), settings.runs(points)
+        key, wanted = settings_hash(sized, entry, used[points]), settings.runs(points)
         bar.set_postfix_str(f"{entry.name}, {points} points")
         there = _finished(rows, key, settings)
         missing = tuple(k for k in range(wanted) if k not in there)

@@ -16,6 +16,7 @@ from scipy.spatial.distance import cdist
 
 from pwan.app.config import Checked
 from pwan.app.tasks import write_config
+from pwan.bench.summary import write_table
 from pwan.randomness import numpy_generator
 from pwan.report.toy_figures import CorrespondencePanel, draw_correspondences
 from pwan.transport import check_problem, partial_wasserstein
@@ -91,11 +92,13 @@ def make_correspondences(reference: np.ndarray, source: np.ndarray, settings: Se
     cost = cdist(reference, source)  # (q, r)
     plans = {name: result.plan for name, result in results.items() if result.plan is not None}
     pairs = [line for name, plan in plans.items() for line in _pairs(name, plan, cost)]
-    pd.DataFrame(pairs, columns=["discrepancy", "reference", "source", "distance", "mass"]).to_csv(
-        out_dir / "pairs.csv", index=False, float_format="%.6g"
+    write_table(
+        pd.DataFrame(pairs, columns=["discrepancy", "reference", "source", "distance", "mass"]),
+        out_dir / "pairs.csv",
+        float_format="%.6g",
     )
     summary = pd.DataFrame([_summary(name, results[name].value, plan, cost) for name, plan in plans.items()])
-    summary.to_csv(out_dir / "summary.csv", index=False, float_format="%.6g")
+    write_table(summary, out_dir / "summary.csv", float_format="%.6g")
     panels = [
         CorrespondencePanel(
             f"{name}: {plans[name].sum():g} pairs, longest {_longest(plans[name], cost):.2f}", plans[name]

@@ -18,6 +18,7 @@ from tqdm import tqdm
 
 from pwan.app.config import Checked
 from pwan.app.tasks import write_config
+from pwan.bench.summary import write_table
 from pwan.report.toy_figures import draw_discrepancies
 from pwan.settings import check_ranges
 from pwan.transport import partial_wasserstein
@@ -97,7 +98,7 @@ def make_curves(settings: Settings, out_dir: Path) -> pd.DataFrame:
                 bar.update(len(t))
             curves.append(pd.DataFrame(columns))
     frame = pd.concat(curves)
-    frame.to_csv(out_dir / "curves.csv", index=False, float_format="%.9g")
+    write_table(frame, out_dir / "curves.csv", float_format="%.9g")
     minima = pd.DataFrame(
         [
             {"discrepancy": name, "outliers": count, **minimum}
@@ -107,11 +108,11 @@ def make_curves(settings: Settings, out_dir: Path) -> pd.DataFrame:
         ],
         columns=["discrepancy", "outliers", "t", "value", "depth"],
     )
-    minima.to_csv(out_dir / "minima.csv", index=False, float_format="%.6g")
+    write_table(minima, out_dir / "minima.csv", float_format="%.6g")
     summary = pd.DataFrame(
         [_summary(name, count, minima, frame, settings) for name in functions for count in settings.outliers]
     )
-    summary.to_csv(out_dir / "summary.csv", index=False, float_format="%.6g")
+    write_table(summary, out_dir / "summary.csv", float_format="%.6g")
     sets = [with_outliers(source, count, settings.outlier_interval)[:, 0] for count in settings.outliers]
     draw_discrepancies(
         source[:, 0], sets, settings.outliers, frame, minima, settings.modes, out_dir / "toy_discrepancies.png"

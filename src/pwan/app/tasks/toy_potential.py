@@ -23,6 +23,7 @@ from tqdm import tqdm
 
 from pwan.app.config import Checked
 from pwan.app.tasks import write_config
+from pwan.bench.summary import write_table
 from pwan.report.toy_figures import PotentialPanel, draw_potentials
 from pwan.transport import TransportProblem, check_problem, exact, neural
 from pwan.transport.neural import NeuralSettings
@@ -134,9 +135,9 @@ def make_potentials(
         title = f"{name}: exact value {value:.3f}, learned {result.value:.3f}"
         active = plan.sum(1) > 0, plan.sum(0) > 0
         panels.append(PotentialPanel(title, grid, exact_curve, learned_curve, slope, *active, h))
-    pd.concat(curves).to_csv(out_dir / "potentials.csv", index=False, float_format="%.6g")
+    write_table(pd.concat(curves), out_dir / "potentials.csv", float_format="%.6g")
     frame = pd.DataFrame(checks)
-    frame.to_csv(out_dir / "summary.csv", index=False, float_format="%.6g")
+    write_table(frame, out_dir / "summary.csv", float_format="%.6g")
     draw_potentials(x, y, panels, out_dir / "toy_potential.png")
     return frame
 
