@@ -152,3 +152,15 @@ def test_the_error_before_a_refinement_has_a_line_of_its_own(tmp_path, monkeypat
     draw_accuracy(data, "outlier_ratio", "two", tmp_path / "two.png")
     assert drawn["pwan, unrefined"][0] == pytest.approx(0.4) and np.isnan(drawn["pwan, unrefined"][1])
     assert "cpd, unrefined" not in drawn
+
+
+def test_the_error_before_a_refinement_is_within_the_axes(tmp_path, monkeypatch):
+    data = rows({"pwan": {0.2: [0.001], 0.4: [0.001]}}).assign(mse_unrefined=0.05)
+    seen = []
+    plain = matplotlib.axes.Axes.set
+    monkeypatch.setattr(
+        matplotlib.axes.Axes, "set", lambda self, **k: (seen.append(k.get("ylim")), plain(self, **k))[1]
+    )
+    draw_accuracy(data, "outlier_ratio", "one", tmp_path / "one.png")
+    bottom, top = next(limits for limits in seen if limits)
+    assert bottom < 0.001 and top > 0.05

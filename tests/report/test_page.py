@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import base64
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -51,6 +53,19 @@ def test_a_menu_chooses_between_the_initial_sets_and_each_method():
     assert [trace["visible"] for trace in figure["data"]] == buttons[1]["args"][0]["visible"]
     for button in buttons:  # nothing of one method is shown with another
         assert len(button["args"][0]["visible"]) == len(names) == 13
+
+
+def test_a_potential_is_shown_where_it_was_evaluated():
+    one = registration()
+    unrefined = one.transformed + 1.0
+    values = {"potential": -np.arange(12.0), "reference_potential": -np.ones(20), "unrefined": unrefined}
+    figure = json.loads(scene_json(*clouds(), [replace(one, **values)]))
+    labels = [button["label"] for button in figure["layout"]["updatemenus"][0]["buttons"]]
+    assert labels == ["initial sets", "pwan: MSE 0.1", "pwan: potential, before refinement"]
+    trace = next(trace for trace in figure["data"] if trace["name"] == "before refinement, potential")
+    x = np.frombuffer(base64.b64decode(trace["x"]["bdata"]), trace["x"]["dtype"])
+    assert x == pytest.approx(unrefined[:, 0], rel=1e-6)
+    assert (trace["marker"]["cmin"], trace["marker"]["cmax"]) == (-11.0, 0.0)
 
 
 @pytest.mark.parametrize(("d", "kind"), [(2, "scatter"), (3, "scatter3d")])

@@ -165,11 +165,17 @@ def test_a_picture_that_is_there_and_right_is_left_alone(tmp_path, titles):
 def test_an_example_of_all_methods_and_the_course_of_those_with_a_potential(tmp_path, titles):
     network = {"rank": 20, "steps": 2, "stages": 0, "warmup": 1, "updates": 2, "refinement": "none"}
     entries = [shifting(), MethodEntry("pwan", "pwan", network)]
-    kinds = {"pictures": ["example", "training"], "trials": 1}
+    run(tmp_path, shifting(), cell=CELL, trials=2)  # so that trial 0's row is not the first
+    lines = (tmp_path / "rows.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "rows.jsonl").write_text("".join(reversed(lines)))
+    for picture in tmp_path.glob("trials_*"):
+        picture.unlink()
+    titles.clear()
+    kinds = {"pictures": ["example", "training"], "trials": 2}
     run(tmp_path, *entries, **kinds)
     made = {path.name for path in tmp_path.iterdir() if path.suffix in (".png", ".pdf")}
     assert made == {f"{name}.{kind}" for name in ("example", "training_pwan") for kind in ("png", "pdf")}
-    rows = read_rows(tmp_path)
+    rows = [row for row in read_rows(tmp_path) if row["trial"] == 0]
     initial = f"initial sets\nMSE {rows[0]['mse_initial']:.4g}"
     assert titles[-1] == [initial, *(f"{row['method']}\nMSE {row['mse']:.4g}" for row in rows)]
     count = len(titles)
@@ -177,6 +183,23 @@ def test_an_example_of_all_methods_and_the_course_of_those_with_a_potential(tmp_
     assert len(titles) == count  # there and right
     run(tmp_path, shifting(shift=0.1), entries[1], **kinds)
     assert len(titles) == count + 2  # the example with the other settings, PNG and PDF
+    run(tmp_path, shifting(), entries[1], trials=2)  # with other pictures
+    run(tmp_path, shifting(), entries[1], **kinds)
+    first = next(row for row in rows if row["method"] == "shifting")
+    assert titles[-1][1] == f"shifting\nMSE {first['mse']:.4g}"  # not that of the settings before
+
+
+def test_what_a_killed_run_did_not_track_is_tracked_by_the_next(tmp_path, monkeypatch):
+    tracked = []
+    monkeypatch.setattr(benchmark, "track", lambda folder, *_, summary, **__: tracked.append(summary["settings"]))
+    run(tmp_path, shifting())
+    assert tracked == []  # not wanted
+    more = {"tracking": TrackingSettings()}
+    run(tmp_path, shifting(), **more)
+    assert len(tracked) == 1
+    (tmp_path / "wandb" / f"offline-run-20261128_000000-{tracked[0]}").mkdir(parents=True)
+    run(tmp_path, shifting(), **more)
+    assert len(tracked) == 1
 
 
 def test_no_picture_of_other_settings_is_left_where_all_trials_failed(tmp_path):

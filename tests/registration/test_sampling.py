@@ -1,0 +1,101 @@
+"""Large sets: a step looks at a sample of the points, all of them in turn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from pwan import shapes
+from pwan.problem import RegistrationProblem, mean_squared_error
+from pwan.registration.pipeline import Registration, register
+from pwan.registration.presets import resolved
+from pwan.registration.settings import LARGE, SAMPLE, PaperSettings, PwanSettings
+from pwan.registration.start import Draws
+from pwan.synthesis import SynthesisSettings, make_problem
+
+SMALL: dict[str, Any] = {"steps": 12, "stages": 1, "stage_steps": 6, "warmup": 5, "updates": 2, "width": 16}
+SMALL |= {"features": 16, "rank": 20}
+
+
+def problem(points: int, **synthesis: Any) -> RegistrationProblem:
+    return make_problem(shapes.load("torus"), SynthesisSettings(points=points, **synthesis), seed=0, trials=[0, 1])
+
+
+@pytest.mark.parametrize(("n", "share", "size"), [(100, 0.25, 25), (103, 0.25, 26), (7, 0.01, 1), (5, 1.0, 5)])
+def test_each_point_comes_once_before_one_comes_again(n: int, share: float, size: int) -> None:
+    draws = Draws(n, share, (0, "test"))
+    a_round = [draws(step) for step in range(n // size)]
+    assert {len(rows) for rows in a_round} == {size}
+    together = torch.cat(a_round)
+    assert len(together.unique()) == len(together) and 0 <= int(together.min()) <= int(together.max()) < n
+    assert torch.equal(Draws(n, share, (0, "test"))(3), draws(3))  # by the step alone
+    if n > size > 1:
+        assert not torch.equal(draws(n // size), a_round[0])  # the next round has another order
+        assert not torch.equal(Draws(n, share, (1, "test"))(0), a_round[0])
+
+
+@pytest.mark.parametrize("synthesis", [{"outlier_ratio": 0.5}, {"keep": 0.8}])
+def test_a_sample_of_all_points_is_all_points(synthesis: dict[str, float]) -> None:
+    given = problem(60, **synthesis)
+    whole, sampled = (register(given, PwanSettings(sample=n, **SMALL), seeds=[0, 1]) for n in (0, 1000))
+    assert torch.equal(whole.transformed, sampled.transformed)
+
+
+@pytest.mark.parametrize("synthesis", [{"outlier_ratio": 0.5}, {"keep": 0.8}, {"keep": 0.8, "distance": 0.1}])
+def test_samples_register_as_all_points_do(synthesis: dict[str, float]) -> None:
+    given = problem(500, deformation_lambda=50.0, **synthesis).select([0])
+    assert given.truth is not None
+    settings: dict[str, Any] = {"rank": 30, "steps": 60, "stages": 1, "refinement": "none"}
+    settings |= {"type": "distance"} if "distance" in synthesis else {}
+    all_points, samples = (
+        float(
+            mean_squared_error(register(given, PwanSettings(sample=n, **settings), seeds=[0]).transformed, given.truth)
+        )
+        for n in (0, 200)
+    )
+    start = float(mean_squared_error(given.source, given.truth))
+    assert samples < 0.3 * start and samples < 2.0 * all_points, (start, all_points, samples)
+
+
+def test_a_step_sees_the_sample_and_the_mass_is_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    registration = Registration(
+        problem(200, outlier_ratio=0.5, mass_factor=0.9), PwanSettings(sample=50, **SMALL), [0, 1]
+    )
+    solver, seen = registration.solver, []
+    plain = solver.network.accumulate_gradient
+    monkeypatch.setattr(
+        solver.network,
+        "accumulate_gradient",
+        lambda features, *more: (seen.append(features.shape[1]), plain(features, *more))[1],
+    )
+    before = solver.points.clone()
+    registration.step()
+    assert set(seen) == {50 + 75} and solver.points.shape == (2, 50, 3) != before.shape
+    assert solver._objective(torch.zeros(2, 125)).source_share.sum(1).tolist() == pytest.approx([45.0, 45.0])
+    _, transported = solver.evaluate(solver.answer())  # at the end all points count
+    assert transported.tolist() == pytest.approx([180.0, 180.0])
+
+
+def test_a_run_goes_on_from_any_step_to_the_bit() -> None:
+    given = problem(120, outlier_ratio=0.5)
+    settings = PwanSettings(sample=40, **SMALL)
+    unbroken = register(given, settings, seeds=[0, 1])
+    first, second = (Registration(given, settings, [0, 1]) for _ in range(2))
+    for _ in range(5):
+        first.step()
+    second.load_state_dict(first.state_dict())
+    while not second.solver.finished:
+        second.step()
+    assert torch.equal(second.finish().transformed, unbroken.transformed)
+
+
+def test_who_samples_follows_from_the_size() -> None:
+    torus = torch.from_numpy(shapes.load("torus").points.copy())
+    for n, sample in ((LARGE, 0), (LARGE + 1, SAMPLE)):
+        points = torus[torch.arange(n) % len(torus)][None]
+        given = RegistrationProblem(points, points)
+        assert resolved(given, PwanSettings())["sample"] == sample
+        assert resolved(given, PwanSettings(sample=7))["sample"] == 7
+        assert resolved(given, PaperSettings())["sample"] == 0  # the paper's steps look at all points
