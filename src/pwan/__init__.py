@@ -2,12 +2,22 @@
 
 - :func:`register`: move a source onto a reference, matching all or a part of it.
 - :func:`partial_wasserstein`: the partial Wasserstein-1 discrepancies of two sets, exact or by a potential network.
+- :func:`read_points`: points, and all that belongs to each of them, from a file of any usual format.
 - ``pwan.methods.names()``: the methods at hand.
 """
 
 from pwan.api import register
+from pwan.pointfiles import PointFile, read_points
 from pwan.problem import RegistrationProblem, RegistrationResult
 from pwan.transport import partial_wasserstein
 
 __version__ = "0.1.0"
-__all__ = ["RegistrationProblem", "RegistrationResult", "__version__", "partial_wasserstein", "register"]
+__all__ = [
+    "PointFile",
+    "RegistrationProblem",
+    "RegistrationResult",
+    "__version__",
+    "partial_wasserstein",
+    "read_points",
+    "register",
+]

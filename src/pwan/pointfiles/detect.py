@@ -1,0 +1,141 @@
+"""What kind of file this is: by its first bytes where they are clear, else by its suffix."""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+import zlib
+from pathlib import Path
+
+from pwan.pointfiles.content import Fault
+from pwan.pointfiles.mesh import STL_HEAD
+
+SUFFIXES = {
+    **dict.fromkeys(("ply", "obj", "off", "stl", "pcd", "npy", "npz", "las", "laz", "mat"), ""),
+    **dict.fromkeys(("coff", "noff", "cnoff", "stoff"), "off"),
+    **dict.fromkeys(("xyz", "txt", "csv", "tsv", "pts", "asc", "dat", "xyzn", "xyzrgb", "xyzi", "neu", "tab"), "text"),
+}
+FOREIGN = (  # first bytes, and what to call them
+    (b"BZh", "a bzip2 archive: unpack it"),
+    (b"\xfd7zXZ", "an xz archive: unpack it"),
+    (b"\x28\xb5\x2f\xfd", "a zstd archive: unpack it"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7z archive: unpack it"),
+    (b"Rar!", "a RAR archive: unpack it"),
+    (b"\x89HDF", "an HDF5 file (MATLAB writes these with -v7.3): save it with -v7 or as NPY"),
+    (b"glTF", "a binary glTF file: convert it to PLY"),
+    (b"ASTM-E57", "an E57 file: convert it to LAZ or PLY"),
+    (b"Kaydara FBX", "an FBX file: convert it to OBJ"),
+    (b"DRACO", "a Draco file: convert it to PLY"),
+    (b"# vtk DataFile", "a VTK file: convert it to PLY"),
+    (b"version https://git-lfs", "a pointer of Git LFS and not the file itself: fetch it with git lfs pull"),
+    (b"%PDF", "a PDF file"),
+    (b"\x89PNG", "a PNG picture"),
+    (b"\xff\xd8\xff", "a JPEG picture"),
+    (b"#VRML", "a VRML file: convert it to PLY"),
+    (b"\x7fELF", "a program"),
+    (b"SQLite", "an SQLite database"),
+)
+_UNSUPPORTED = "gltf glb fbx e57 vtk vtp vtu 3ds dae step stp iges dxf dwg drc ptx rcp rcs zfs fls 3mf blend"
+UNSUPPORTED = frozenset(_UNSUPPORTED.split())
+LINES = 4096  # bytes at the beginning that are searched for words
+
+
+def unpacked(data: bytes, notes: list[str]) -> bytes:
+    """The bytes, out of gzip where the first two say so; all its members, each with its checksum."""
+    if not data.startswith(b"\x1f\x8b"):
+        return data
+    notes.append("unpacked from gzip")
+    parts: list[bytes] = []
+    rest = data
+    while rest.startswith(b"\x1f\x8b"):
+        machine = zlib.decompressobj(wbits=31)
+        try:
+            parts.append(machine.decompress(rest))
+        except zlib.error as error:
+            raise Fault(f"expected a gzip file, found one that cannot be unpacked: {error}. Copy it again.") from error
+        if not machine.eof:
+            raise Fault("expected a whole gzip file, found one that is cut off. Copy it again.")
+        rest = machine.unused_data
+    if rest.strip(b"\0"):
+        raise Fault(f"expected the gzip file to end, found {len(rest)} more bytes. Copy it again.")
+    return b"".join(parts)
+
+
+def suffix_of(path: Path) -> str:
+    """The suffix without its point, in lower case, and without .gz."""
+    suffixes = [part.lower() for part in path.suffixes]
+    if suffixes and suffixes[-1] in (".gz", ".gzip"):
+        suffixes.pop()
+    return suffixes[-1][1:] if suffixes else ""
+
+
+def kind(data: bytes, suffix: str, notes: list[str]) -> str:
+    """The name of the reader.
+
+    Raises:
+        Fault: nothing there, a known format without a reader, or bytes that are neither known nor text.
+    """
+    if not data.strip(b" \t\r\n\0\x1a"):
+        raise Fault("expected points, found an empty file.")
+    by_suffix = SUFFIXES.get(suffix) or (suffix if suffix in SUFFIXES else None)
+    by_content = _by_content(data)
+    if by_content is None:
+        head = data[:LINES].lstrip(b"\xef\xbb\xbf \t\r\n")
+        for first, name in FOREIGN:
+            if head.startswith(first) and not (first == b"%PDF" and by_suffix):
+                raise Fault(f"expected points in a format that is read here, found {name}.")
+        if re.match(rb"(?i)<(!doctype|html|\?xml)", head):
+            raise Fault("expected points, found a page of HTML or XML: was the download refused?")
+        if suffix in UNSUPPORTED:
+            raise Fault(
+                f"expected a format that is read here (such as PLY, OBJ, LAZ or text), found .{suffix}: convert it."
+            )
+        if by_suffix is None and suffix:
+            notes.append(f"read as text, because the suffix .{suffix} is not known")
+        return by_suffix or "text"
+    if by_suffix not in (None, by_content) and {by_suffix, by_content} != {"las", "laz"}:
+        notes.append(f"read as {by_content} by its first bytes, in spite of the suffix .{suffix}")
+    return by_content
+
+
+def _by_content(data: bytes) -> str | None:
+    """The format that the first bytes name beyond doubt."""
+    head = data[:LINES]
+    if re.match(rb"ply[ \t]*[\r\n]", head):
+        return "ply"
+    if head.startswith(b"\x93NUMPY"):
+        return "npy"
+    if head.startswith(b"LASF"):
+        return "las"
+    if head.startswith(b"MATLAB 5.0 MAT-file"):
+        return "mat"
+    if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        return _archive(data)
+    if re.search(rb"(?mi)^\s*(FIELDS|COLUMNS)\s.*\r?$", head) and re.search(
+        rb"(?mi)^\s*DATA\s+(ascii|binary\w*)\s*\r?$", data[: 16 * LINES]
+    ):
+        return "pcd"
+    if len(data) > STL_HEAD and len(data) == STL_HEAD + 50 * int.from_bytes(data[80:STL_HEAD], "little"):
+        return "stl"
+    if re.match(rb"(?i)\s*solid\b", head) and re.search(rb"(?i)\bfacet\s+normal\b|\bendsolid\b", head):
+        return "stl"
+    text = re.sub(rb"(?m)^\s*#.*$", b"", head).lstrip(b"\xef\xbb\xbf \t\r\n")
+    if re.match(rb"(ST)?C?N?4?n?OFF\b", text):
+        return "off"
+    if re.match(rb"(v|vn|vt|mtllib|usemtl|o|g|s)[ \t]", text) and re.search(rb"(?m)^[ \t]*v[ \t]+[+-]?[\d.]", text):
+        return "obj"
+    return None
+
+
+def _archive(data: bytes) -> str:
+    """npz, unless the archive holds other files."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            names = archive.namelist()
+    except Exception as error:
+        raise Fault(f"expected a ZIP archive that can be read (NPZ is one), found a damaged one: {error}.") from error
+    if not names or not all(name.endswith(".npy") for name in names):
+        held = ", ".join(names[:5]) or "nothing"
+        raise Fault(f"expected an NPZ file, found a ZIP archive with {held[:200]}: unpack it and name the file in it.")
+    return "npz"

@@ -1,0 +1,119 @@
+"""LAS and LAZ (ASPRS), by laspy with lazrs."""
+
+from __future__ import annotations
+
+import io
+import re
+import struct
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pwan.pointfiles import laz
+from pwan.pointfiles.columns import no_key
+from pwan.pointfiles.content import Content, Fault
+
+CHUNK = 1_000_000  # points unpacked at a time, so that a wrong count takes no memory
+
+
+def read(data: bytes, key: str | Sequence[str] | None) -> Content:
+    """The points in the header's scale and offset, and every other dimension.
+
+    Raises:
+        Fault: the file cannot be unpacked or holds another number of points than its header says.
+    """
+    no_key(key, "las")
+    _check_places(data)
+    import laspy  # here, because other formats do not need it
+
+    try:
+        with laspy.open(io.BytesIO(data), closefd=False) as reader:
+            header = reader.header
+            _check(data, header)
+            points, fields = [], []
+            names = [name for name in header.point_format.dimension_names if name not in ("X", "Y", "Z")]
+            for chunk in reader.chunk_iterator(CHUNK):
+                points.append(np.column_stack([np.asarray(chunk[axis], np.float64) for axis in "xyz"]))
+                fields.append([np.asarray(chunk[name]) for name in names])
+    except (Fault, KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # laspy's and numpy's errors, and the panics of lazrs, which are no Exception
+        said = re.sub(r"\s+", " ", f"{type(error).__name__} {error}")[:160]
+        raise Fault(
+            f"expected a LAS or LAZ file, found one that cannot be unpacked: {said}. Export it again."
+        ) from error
+    read = sum(len(chunk) for chunk in points)
+    if read != header.point_count:
+        raise _short(header.point_count, read)
+    if header.are_points_compressed and _returns_differ(header) and _outside(np.concatenate(points), header):
+        raise _short(header.point_count, _returns(header))  # before 1.4 returns beyond the fifth are not counted
+    if read == 0:
+        raise Fault("expected points, found none: the header's count is 0.")
+    columns = {name: np.concatenate([chunk[place] for chunk in fields]) for place, name in enumerate(names)}
+    layout = {
+        "version": str(header.version),
+        "point_format": header.point_format.id,
+        "scales": header.scales.tolist(),
+        "offsets": header.offsets.tolist(),
+        "compressed": bool(header.are_points_compressed),
+    }
+    return Content(np.concatenate(points), columns, None, [], layout)
+
+
+def _check_places(data: bytes) -> None:
+    """Compare the header's places and counts of records with the file's size: laspy would go on reading to the last."""
+    if len(data) < 227:
+        raise Fault(f"expected a LAS header of 227 bytes, found {len(data)}. The file is cut off: copy it again.")
+    size, start, records = struct.unpack_from("<HII", data, 94)
+    fits = 227 <= size <= start <= len(data) and records * 54 <= start - size
+    if data[25] >= 4 and 375 <= size <= len(data):
+        later, laters = struct.unpack_from("<QI", data, 235)
+        fits = fits and (laters == 0 or start <= later <= len(data) - 60 * laters)
+    if not fits:
+        raise Fault(
+            f"expected a LAS header whose parts lie within the file's {len(data)} bytes, found points from byte "
+            f"{start} on and {records} records before them. The file is cut off or damaged: copy it again."
+        )
+
+
+def _check(data: bytes, header) -> None:
+    """Compare the header's count with the file's size or, where points are packed, with the counts of returns."""
+    count, record = header.point_count, header.point_format.size
+    if not (np.isfinite(header.scales).all() and np.isfinite(header.offsets).all() and (header.scales != 0).all()):
+        raise Fault(f"expected scales other than 0 and finite offsets, found {header.scales} and {header.offsets}.")
+    if header.are_points_compressed:
+        laz.check(data, header)
+        if _returns_differ(header) and (header.version.minor >= 4 or _returns(header) > count):
+            raise _short(count, _returns(header))
+        return
+    size = len(data)
+    start = int(header.offset_to_point_data)
+    later = [int(header.start_of_first_evlr)] if header.version.minor >= 4 and header.number_of_evlrs else []
+    wave = int(header.start_of_waveform_data_packet_record or 0) if header.version.minor >= 3 else 0
+    end = min([place for place in [*later, wave] if start < place <= size], default=size)
+    held = max(end - start, 0) // record
+    if held != count:
+        raise _short(count, held)
+
+
+def _returns(header) -> int:
+    return int(np.sum(header.number_of_points_by_return))
+
+
+def _returns_differ(header) -> bool:
+    """Whether the counts of the returns, where there are any, add up to another number of points."""
+    return _returns(header) not in (0, header.point_count)
+
+
+def _outside(points: NDArray, header) -> bool:
+    """Whether points lie outside the header's bounds by more than a step of the scale."""
+    low, high = header.mins - np.abs(header.scales), header.maxs + np.abs(header.scales)
+    return bool(((points < low) | (points > high)).any())
+
+
+def _short(count: int, held: int) -> Fault:
+    return Fault(
+        f"expected {count} points, as the header promises, found {held}. The file is cut off or its header is wrong: "
+        "export it again."
+    )

@@ -1,0 +1,222 @@
+"""NPY and NPZ, without ever unpickling, and headerless binary files."""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from pwan.pointfiles.columns import chosen, coordinates, listed, no_key, parts
+from pwan.pointfiles.content import Content, Fault
+
+POINT_NAMES = ("points", "xyz", "vertices", "verts", "coordinates", "coords", "positions", "pos", "pc", "cloud")
+FIELD_NAMES = ("normals", "normal", "colors", "colours", "color", "colour", "rgb", "intensity", "labels", "label")
+LARGEST_HEADER = 100_000  # bytes of an array's description
+
+
+def read_npy(data: bytes, key: str | Sequence[str] | None) -> Content:
+    """An NPY file; the key names columns of an array of records."""
+    array = _array(data)
+    if array.dtype.names is None:
+        no_key(key, "npy, whose one array has no name")
+    return content(array, key)
+
+
+def read_npz(data: bytes, key: str | Sequence[str] | None) -> Content:
+    """One array of an NPZ file: the key's, else the only one that can be points or the only one named as points are."""
+    arrays: dict[str, NDArray] = {}
+    refused: dict[str, str] = {}
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            for member in archive.namelist():
+                name = member.removesuffix(".npy")
+                try:
+                    arrays[name] = _array(archive.read(member))
+                except Fault as fault:
+                    refused[name] = str(fault)
+    except Exception as error:  # zipfile's own, zlib's, and NotImplementedError for methods that it has not
+        raise Fault(f"expected an NPZ file, found an archive that cannot be read: {error}. Save it again.") from error
+    return from_named(arrays, refused, key, "NPZ")
+
+
+def from_named(
+    arrays: Mapping[str, NDArray], refused: Mapping[str, str], key: str | Sequence[str] | None, format: str
+) -> Content:
+    """The points among named arrays; others of as many rows with a name such as normals or colors become fields."""
+    shown = [f"{name} {array.shape}" for name, array in arrays.items()] + [f"{name} (unreadable)" for name in refused]
+    fitting = [name for name, array in arrays.items() if _may_be_points(array)]
+    if key is None and not fitting and (axes := _axes(arrays)):
+        rest = {name: array.ravel() for name, array in arrays.items() if name not in axes and _is_column(array)}
+        points = np.column_stack([arrays[name].ravel().astype(np.float64) for name in axes])
+        fields = {name: column for name, column in rest.items() if len(column) == len(points)}
+        return Content(
+            points, fields, None, [f"coordinates are the arrays {listed(axes)}"], {"coordinates": tuple(axes)}
+        )
+    if key is not None:
+        name = key if isinstance(key, str) else ",".join(parts(key))
+        if name in refused:
+            raise Fault(f"array {name}: {refused[name]}")
+        if name not in arrays:
+            raise Fault(f"expected a key of the {format} file's arrays, found {name!r}. There are: {listed(shown)}.")
+    else:
+        named = [name for name in fitting if name.lower() in POINT_NAMES]
+        choice = fitting if len(fitting) == 1 else named
+        if len(choice) != 1:
+            some = "one array of shape (N, 2) or (N, 3)" if not fitting else "the name of one array by key=NAME"
+            why = f" ({next(iter(refused.values()))})" if refused and not fitting else ""
+            raise Fault(f"expected {some}, found {listed(shown)}{why}.")
+        name = choice[0]
+    result = content(arrays[name], None)
+    result.notes.insert(0, f"points are the array {name}")
+    result.layout["key"] = name
+    for other, array in arrays.items():
+        if other == name:
+            continue
+        if other.lower() in FIELD_NAMES and array.dtype.kind in "fiub" and array.shape[:1] == result.points.shape[:1]:
+            result.fields[other] = array
+        else:
+            result.notes.append(f"left out the array {other} {array.shape}")
+    return result
+
+
+def content(array: NDArray, key: str | Sequence[str] | None) -> Content:
+    """The points of one array: records with fields x, y, z, or (N, D) numbers; (D, N) is turned, leading 1s dropped.
+
+    Columns behind the third are fields.
+    """
+    notes: list[str] = []
+    layout = {"dtype": array.dtype.str if array.dtype.names is None else array.dtype.descr, "shape": array.shape}
+    if array.dtype.names is not None:
+        return _records(array.ravel(), key, notes, layout)
+    if array.dtype.kind not in "fiu":
+        raise Fault(f"expected an array of real numbers, found type {array.dtype}. Save it as float64.")
+    if array.ndim == 1 and len(array) in (2, 3):
+        array = array[None]
+        notes.append("one point, given as a row")
+    while array.ndim > 2 and array.shape[0] == 1:
+        array = array[0]
+        notes.append("dropped a leading axis of length 1")
+    if array.ndim != 2:
+        raise Fault(f"expected an array of shape (N, 2) or (N, 3), found {layout['shape']}. Reshape it before saving.")
+    if array.shape[0] in (2, 3) and array.shape[1] > 3:
+        notes.append(f"turned an array of shape {array.shape} into {array.shape[1]} points")
+        array = array.T
+    if array.shape[1] < 2 or array.shape[1] > max(array.shape[0], 16):
+        raise Fault(
+            f"expected an array of shape (N, 2) or (N, 3), found {layout['shape']}. Turn or cut it before saving."
+        )
+    points = array[:, :3].astype(np.float64)
+    if array.dtype.kind in "iu" and array.dtype.itemsize == 8 and (points.astype(array.dtype) != array[:, :3]).any():
+        notes.append("whole numbers above 2^53 were rounded")
+    fields = {f"column_{place + 1}": _native(array[:, place]) for place in range(3, array.shape[1])}
+    if fields:
+        notes.append(f"coordinates are the first 3 of {array.shape[1]} columns")
+    return Content(points, fields, None, notes, layout)
+
+
+def raw(data: bytes, description: str | Sequence) -> Content:
+    """A headerless binary file: type and columns as "float32 x 4", ">f8 x 3" or ("float32", 4).
+
+    The first three columns are coordinates (of two columns both), or with ", first two" the first two.
+    """
+    if not isinstance(description, str):
+        description = " x ".join(str(part) for part in description)
+    match = re.match(r"\s*([<>|=]?[A-Za-z]+\d*)\s*(?:[x×*, ])\s*(\d{1,4})\b(.*)", description)
+    if match is None:
+        raise Fault(f"expected raw as type and columns, such as 'float32 x 4', found {description!r}.")
+    try:
+        dtype = np.dtype(match.group(1))
+    except TypeError:
+        dtype = np.dtype(object)
+    columns = int(match.group(2))
+    wanted = 2 if columns == 2 or re.search(r"first (two|2)\b", match.group(3)) else 3
+    if dtype.kind not in "fiu" or columns < wanted:
+        raise Fault(f"expected raw as a type such as float32 or >f8 and at least 2 columns, found {description!r}.")
+    record = dtype.itemsize * columns
+    if len(data) == 0 or len(data) % record:
+        raise Fault(
+            f"expected a multiple of {record} bytes for rows of {columns} {dtype.name}, found {len(data)} bytes. "
+            "Another type or number of columns?"
+        )
+    table = np.frombuffer(data, dtype).reshape(-1, columns)
+    fields = {f"column_{place + 1}": _native(table[:, place]) for place in range(wanted, columns)}
+    notes = [f"read as rows of {columns} {dtype.name}, of which the first {wanted} are coordinates"]
+    layout = {"dtype": dtype.str, "columns": columns}
+    return Content(table[:, :wanted].astype(np.float64), fields, None, notes, layout)
+
+
+def _array(data: bytes) -> NDArray:
+    """The one array of an NPY file's bytes."""
+    stream = io.BytesIO(data)
+    try:
+        version = npy.read_magic(stream)
+        read = {(1, 0): npy.read_array_header_1_0}.get(version, npy.read_array_header_2_0)
+        shape, fortran, dtype = read(stream, max_header_size=LARGEST_HEADER)
+    except Exception as error:  # numpy evaluates the header's text, which fails in many ways
+        raise Fault(
+            f"expected an NPY file, found a header that cannot be read: {str(error)[:120]}. Save it again."
+        ) from error
+    if dtype.hasobject:
+        raise Fault(
+            "expected an array of numbers, found pickled objects, which are never unpickled (that could run "
+            "code of the file). Save the numbers alone: numpy.save(path, numpy.asarray(points, dtype=float))."
+        )
+    held, promised = len(data) - stream.tell(), dtype.itemsize * int(np.prod(shape, dtype=object))
+    if min(shape, default=1) < 0 or held != promised:
+        raise Fault(
+            f"expected {promised} bytes for an array of shape {shape} and type {dtype}, found {held}. "
+            "The file is cut off or its header is wrong: save it again."
+        )
+    if promised == 0:
+        raise Fault(f"expected points, found an array of shape {shape}.")
+    flat = np.frombuffer(data, dtype, offset=stream.tell())
+    return flat.reshape(shape[::-1]).T if fortran else flat.reshape(shape)
+
+
+def _records(array: NDArray, key: str | Sequence[str] | None, notes: list[str], layout: dict) -> Content:
+    names = list(array.dtype.names or ())
+    scalar = [name for name in names if array[name].ndim == 1 and array.dtype[name].kind in "fiu"]
+    blocks = [name for name in names if array[name].ndim == 2 and array[name].shape[1] in (2, 3)]
+    block = [name for name in blocks if (name == key if key is not None else name.lower() in POINT_NAMES)]
+    if key is None and len(blocks) == 1 and chosen(scalar, None, "fields") is None:
+        block = blocks
+    if len(block) == 1 and array.dtype[block[0]].base.kind in "fiu":
+        used, points = block, array[block[0]].astype(np.float64)
+    else:
+        places = chosen(scalar, key, "fields")
+        if places is None:
+            raise Fault(f"expected fields x, y and z, found {listed(names)}. Name the coordinates by key='a,b,c'.")
+        used = [scalar[place] for place in places]
+        points = np.column_stack([array[name].astype(np.float64) for name in used])
+    notes.append(f"coordinates are the fields {listed(used)}")
+    fields = {name: _native(array[name]) for name in names if name not in used and array[name].dtype.names is None}
+    return Content(points, fields, None, notes, layout | {"coordinates": tuple(used)})
+
+
+def _may_be_points(array: NDArray) -> bool:
+    if array.dtype.names is not None:
+        return chosen(list(array.dtype.names), None, "fields") is not None
+    shape = array.shape
+    while len(shape) > 2 and shape[0] == 1:
+        shape = shape[1:]
+    return array.dtype.kind in "fiu" and len(shape) == 2 and (shape[1] in (2, 3) or shape[0] in (2, 3))
+
+
+def _axes(arrays: Mapping[str, NDArray]) -> list[str]:
+    """The names of arrays x, y and perhaps z, one column each and of equal length; empty without them."""
+    columns = [name for name, array in arrays.items() if _is_column(array)]
+    axes = [columns[place] for place in coordinates(columns) or ()]
+    return axes if len({arrays[name].size for name in axes}) == 1 else []
+
+
+def _is_column(array: NDArray) -> bool:
+    return array.dtype.kind in "fiu" and array.ndim > 0 and array.size == max(array.shape)
+
+
+def _native(array: NDArray) -> NDArray:
+    return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))

@@ -1,0 +1,190 @@
+"""PCD (Point Cloud Library): ASCII, binary and compressed, by pypcd4 where bytes are to be unpacked.
+
+The header is read here: pypcd4 wants upper-case types and every line of version 0.7, and does not compare counts.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pwan.pointfiles import numerals
+from pwan.pointfiles.columns import chosen, flat, listed
+from pwan.pointfiles.content import Content, Fault
+
+WORDS = ("VERSION", "FIELDS", "SIZE", "TYPE", "COUNT", "WIDTH", "HEIGHT", "VIEWPOINT", "POINTS", "DATA")
+SIZES = {"F": (4, 8), "I": (1, 2, 4, 8), "U": (1, 2, 4, 8)}
+
+
+def read(data: bytes, key: str | Sequence[str] | None) -> Content:
+    """The points and other fields of a PCD file; fields named "_" are padding.
+
+    Raises:
+        Fault: anything that is not as the header promises.
+    """
+    header, body, line = _header(data)
+    names = header["FIELDS"]
+    sizes, counts = ([numerals.whole(word, 0, "the header") for word in header[which]] for which in ("SIZE", "COUNT"))
+    types = [word.upper() for word in header["TYPE"]]
+    if not len(names) == len(sizes) == len(counts) == len(types):
+        raise Fault(
+            f"expected as many SIZE, TYPE and COUNT as FIELDS ({len(names)}), "
+            f"found {len(sizes)}, {len(types)}, {len(counts)}."
+        )
+    for name, size, kind, count in zip(names, sizes, types, counts, strict=True):
+        if size not in SIZES.get(kind, ()) or not 1 <= count <= 100_000:
+            raise Fault(
+                f"expected TYPE F with SIZE 4 or 8, I or U with 1, 2, 4 or 8, and a COUNT from 1, found "
+                f"TYPE {kind} SIZE {size} COUNT {count} for field {name}."
+            )
+    width, height = (numerals.whole(header[which][0], 0, which) for which in ("WIDTH", "HEIGHT"))
+    points = numerals.whole(header["POINTS"][0], 0, "POINTS") if "POINTS" in header else width * height
+    if points != width * height or min(width, height) < 0:
+        raise Fault(f"expected POINTS = WIDTH × HEIGHT, found {points} = {width} × {height}. Export the file again.")
+    kind = header["DATA"][0].lower()
+    if kind == "ascii":
+        columns = _ascii(body, points, counts, types, sizes, line)
+    elif kind in ("binary", "binary_compressed"):
+        columns = _binary(body, points, counts, types, sizes, kind)
+    else:
+        raise Fault(f"expected DATA ascii, binary or binary_compressed, found {kind[:40]!r}.")
+    return _content(
+        columns, names, key, {"data": kind, "width": width, "height": height, "viewpoint": header["VIEWPOINT"]}
+    )
+
+
+def _content(columns: list[NDArray], names: list[str], key: str | Sequence[str] | None, layout: dict) -> Content:
+    scalar = [name for name, column in zip(names, columns, strict=True) if column.ndim == 1 and name != "_"]
+    if len(set(scalar)) < len(scalar):
+        raise Fault(f"expected each field once, found {listed(names)}.")
+    places = chosen(scalar, key, "fields")
+    if places is None:
+        raise Fault(f"expected fields x, y and z, found {listed(names)}. Name the coordinates by key='a,b,c'.")
+    by_name = {name: column for name, column in zip(names, columns, strict=True) if name != "_"}
+    asked = [scalar[place] for place in places]
+    notes = []
+    if flat(scalar, [by_name[name].dtype.str for name in scalar], places, key):
+        notes.append("the points have two coordinates")
+    if "_" in names:
+        notes.append("left out padding (fields named _)")
+    if layout["height"] > 1:
+        notes.append(f"an organised cloud of {layout['width']} × {layout['height']} points, read row by row")
+    layout |= {"coordinates": tuple(asked), "types": {name: column.dtype.str for name, column in by_name.items()}}
+    points = np.column_stack([by_name.pop(name).astype(np.float64) for name in asked])
+    return Content(points, by_name, None, notes, layout)
+
+
+def _header(data: bytes) -> tuple[dict[str, list[str]], bytes, int]:
+    """The header's words, the body, and the number of the body's first line."""
+    header: dict[str, list[str]] = {}
+    offset, at = 0, 0
+    while "DATA" not in header:
+        end = data.find(b"\n", offset)
+        at += 1
+        if end < 0 or end - offset > 100_000:
+            raise Fault("expected a header of a PCD file that ends in a line 'DATA ...', found none.")
+        words = data[offset:end].decode("latin-1").split()
+        offset = end + 1
+        if not words or words[0].startswith("#"):
+            continue
+        word = {"COLUMNS": "FIELDS"}.get(words[0].upper(), words[0].upper())
+        if word not in WORDS or word in header or len(words) < 2:
+            raise Fault(
+                f"line {at}: expected one of {', '.join(WORDS)} once and with a value, found {' '.join(words)[:60]!r}."
+            )
+        header[word] = words[1:]
+    missing = [word for word in ("FIELDS", "SIZE", "TYPE", "WIDTH") if word not in header]
+    if missing:
+        raise Fault(f"expected the line {missing[0]} in the header, found only {', '.join(header)}.")
+    header.setdefault("COUNT", ["1"] * len(header["FIELDS"]))
+    header.setdefault("HEIGHT", ["1"])
+    header.setdefault("VIEWPOINT", ["0", "0", "0", "1", "0", "0", "0"])
+    return header, data[offset:], at + 1
+
+
+def _ascii(
+    body: bytes, points: int, counts: list[int], types: list[str], sizes: list[int], first: int
+) -> list[NDArray]:
+    lines = numerals.significant(body.decode("latin-1"))
+    if len(lines) != points:
+        raise _short(points, len(lines))
+    table = numerals.table([line for _, line in lines], sum(counts), [at + first - 1 for at, _ in lines], "a point")
+    columns, start = [], 0
+    for count, kind, size in zip(counts, types, sizes, strict=True):
+        values = table[:, start] if count == 1 else table[:, start : start + count]
+        start += count
+        if kind != "F":  # a whole number too large for float64 is kept as near as that comes
+            bounds = np.iinfo(f"{kind.lower()}{size}")
+            if ((values % 1 == 0) & (values >= bounds.min) & (values <= bounds.max)).all() and size < 8:
+                values = values.astype(bounds.dtype)
+        columns.append(values)
+    return columns
+
+
+def _binary(
+    body: bytes, points: int, counts: list[int], types: list[str], sizes: list[int], kind: str
+) -> list[NDArray]:
+    record = sum(count * size for count, size in zip(counts, sizes, strict=True))
+    if kind == "binary":
+        if len(body) < points * record:
+            raise _short(points, len(body) // record)
+        rest = body[points * record :]
+        if rest.strip(b"\0\r\n"):
+            raise Fault(
+                f"expected the file to end behind {points} points of {record} bytes, as its header promises, found "
+                f"{len(rest)} more bytes. Export it again."
+            )
+    else:
+        packed, unpacked = np.frombuffer(body[:8].ljust(8, b"\0"), "<u4").tolist()
+        if unpacked != points * record or packed > len(body) - 8:
+            raise Fault(
+                f"expected {points * record} bytes of {points} points packed in the {max(len(body) - 8, 0)} that "
+                f"there are, found {unpacked} packed in {packed}. The file is cut off or damaged: export it again."
+            )
+    if points == 0:
+        return [np.empty(0) for _ in counts]
+    from pypcd4 import PointCloud  # here, because it loads pydantic: other formats need neither
+
+    names = [f"f{place}" for place in range(len(counts))]
+    lines = {
+        "VERSION": "0.7",
+        "FIELDS": " ".join(names),
+        "SIZE": " ".join(map(str, sizes)),
+        "TYPE": " ".join(types),
+        "COUNT": " ".join(map(str, counts)),
+        "WIDTH": points,
+        "HEIGHT": 1,
+        "VIEWPOINT": "0 0 0 1 0 0 0",
+        "POINTS": points,
+        "DATA": kind,
+    }
+    text = "".join(f"{word} {words}\n" for word, words in lines.items())
+    try:
+        cloud = PointCloud.from_fileobj(cast(io.BufferedReader, io.BytesIO(text.encode() + body))).pc_data
+    except Exception as error:  # whatever the package or its decompressor stumbles over
+        raise Fault(
+            f"expected {points} points ({kind}), found data that cannot be unpacked: {_line(error)}."
+        ) from error
+    if len(cloud) != points:
+        raise _short(points, len(cloud))
+    columns = []
+    for name, count in zip(names, counts, strict=True):
+        parts = [cloud[name if count == 1 else f"{name}__{place:04d}"] for place in range(count)]
+        columns.append(parts[0].copy() if count == 1 else np.stack(parts, axis=1))
+    return columns
+
+
+def _short(points: int, held: int) -> Fault:
+    return Fault(
+        f"expected {points} points, as the header promises, found {held}. The file is cut off or its header is wrong: "
+        "export it again."
+    )
+
+
+def _line(error: Exception) -> str:
+    return re.sub(r"\s+", " ", f"{type(error).__name__} {error}")[:120]
