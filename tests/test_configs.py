@@ -42,7 +42,9 @@ def task(name):
 def needs_paper(name):
     """Whether the experiment's shape is one of the paper's, to which no packaged one answers."""
     chosen = experiment(name)
-    group = next((entry["override /shape"] for entry in chosen["defaults"] if "override /shape" in entry), "bunny")
+    group = next(
+        (entry["override /shape"] for entry in chosen.get("defaults", []) if "override /shape" in entry), "bunny"
+    )
     shape = {"name": group, "source": "packaged", **chosen.get("shape", {})}
     return shape["source"] == "paper" and shape["name"] not in shapes.names()
 
