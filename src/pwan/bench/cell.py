@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from pwan import methods
@@ -23,6 +23,10 @@ class Cell:
     shape_source: str
     synthesis: SynthesisSettings
     seed: int
+
+    def with_points(self, points: int) -> Cell:
+        """The same family of problems with another number of points."""
+        return replace(self, synthesis=replace(self.synthesis, points=points))
 
     def axes(self) -> dict[str, Any]:
         """The columns that tell this cell from others in rows and summaries."""

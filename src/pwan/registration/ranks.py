@@ -59,7 +59,9 @@ class Ranks:
         """
         if count < self.size:
             raise ValueError(f"{count} points cannot be dealt out over {self.size} ranks; take fewer ranks")
-        return slice(count * self.rank // self.size, count * (self.rank + 1) // self.size)
+        parts = self.parts(count)
+        start = sum(parts[: self.rank])
+        return slice(start, start + parts[self.rank])
 
     def parts(self, count: int) -> list[int]:
         """How many of this many points each rank has."""

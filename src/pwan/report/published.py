@@ -98,8 +98,8 @@ FACES_METHODS = {
     "pwan_faces": "PWAN",
     "pwan_paper_faces": "PWAN",
 }
-# True value (POT) and Kantorovich-Rubinstein form for the fish, divided by 78.
-PRECISION_SOURCE = f"{PAPER}, appendix, table of the precision of the estimated discrepancies"
+# True value (POT) and Kantorovich-Rubinstein form for the fish, divided by 78 (appendix, table of the precision of the
+# estimated discrepancies).
 PRECISION = {
     "L_M,25": (0.1354, 0.1352),
     "L_M,50": (0.4191, 0.4202),

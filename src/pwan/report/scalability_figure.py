@@ -10,10 +10,9 @@ import pandas as pd
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from pwan.report.accuracy_figure import COLOURS, MARKS
 from pwan.report.files import save_both
 
-COLOURS = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")  # Okabe and Ito's
-MARKS = "os^Dv<>"
 STEP = 1.35  # between the rows of crosses above the limit, so that two methods' crosses are told apart
 
 

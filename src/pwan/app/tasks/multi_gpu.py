@@ -59,14 +59,14 @@ def run(checked: Checked, settings: Settings, folder: Path) -> int:
     shape = shapes.load(cell.shape, cell.shape_source)
     sizes, counts = sorted(set(settings.sizes)), sorted(set(settings.devices))
     shape.sample(sizes[-1], numpy_generator(cell.seed, "largest"))  # refuses a shape without a surface to draw from
-    example = make_problem(shape, _at(cell, min(sizes[0], 1000)).synthesis, seed=cell.seed, trials=[0])
+    example = make_problem(shape, cell.with_points(min(sizes[0], 1000)).synthesis, seed=cell.seed, trials=[0])
     pwan = _timed_settings(entry, settings.steps)
     used = methods.resolved(entry.method, entry.options, example)
     with RowFile(folder) as rows:
         write_config(folder, {**checked.resolved, "method": {entry.name: {"method": entry.method, **used}}})
         keys = []
         for points, count in tqdm([(p, c) for p in sizes for c in counts], desc="measurements", unit="run"):
-            sized, devices = _at(cell, points), there[:count]
+            sized, devices = cell.with_points(points), there[:count]
             measured = {"timed": settings.steps, "devices": [_name(device) for device in devices]}
             key = settings_hash(sized, entry, {**used, **measured})
             keys.append(key)
@@ -150,10 +150,6 @@ def _timed_settings(entry: MethodEntry, steps: int) -> PwanSettings:
     """The method's settings, with all the timed steps in the first stage and on all points, so that they are alike."""
     chosen = methods.settings(entry.method, entry.options)
     return replace(chosen, steps=steps + 1, stages=0, sample=0, tolerance=0.0, refinement="none")
-
-
-def _at(cell: Cell, points: int) -> Cell:
-    return replace(cell, synthesis=replace(cell.synthesis, points=points))
 
 
 def _summary(rows: list[Row], steps: int) -> pd.DataFrame:

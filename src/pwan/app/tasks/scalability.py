@@ -80,7 +80,7 @@ def run(checked: Checked, settings: Settings, folder: Path) -> int:
     sizes = sorted(set(settings.sizes))
     shape.sample(sizes[-1], numpy_generator(cell.seed, "largest"))  # refuses a shape without a surface to draw from
     # a method's settings follow from the kind and the size of a problem: a small one, repeated, tells them
-    example = make_problem(shape, _at(cell, sizes[0]).synthesis, seed=cell.seed, trials=[0])
+    example = make_problem(shape, cell.with_points(sizes[0]).synthesis, seed=cell.seed, trials=[0])
     used = {
         entry.name: {points: entry.resolved(_repeated(example, points)) for points in sizes}
         for entry in checked.entries
@@ -119,10 +119,6 @@ def predict(sizes: Sequence[float], values: Sequence[float], points: int) -> flo
     return factor * points**exponent if exponent > 0 else values[-1]
 
 
-def _at(cell: Cell, points: int) -> Cell:
-    return replace(cell, synthesis=replace(cell.synthesis, points=points))
-
-
 def _repeated(problem: RegistrationProblem, points: int) -> RegistrationProblem:
     """A problem of one kind in another size: the same points again and again."""
     rows = torch.arange(points) % problem.source.shape[1]
@@ -150,7 +146,7 @@ def _measure_method(
     lines: list[dict[str, Any]] = []
     clock = bar.refresh if sys.stderr.isatty() else lambda: None  # goes on during a long registration
     for points in sizes:
-        sized, start = _at(cell, points), bar.n
+        sized, start = cell.with_points(points), bar.n
         key, wanted = settings_hash(sized, entry, used[points]), settings.runs(points)
         bar.set_postfix_str(f"{entry.name}, {points} points")
         there = _finished(rows, key, settings)
