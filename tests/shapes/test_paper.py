@@ -137,17 +137,19 @@ def test_a_pair_of_bodies_has_two_surfaces_and_two_lists_of_matches(
     np.testing.assert_array_equal(other.matches, [1, 2, 3])
 
 
-def test_bodies_with_other_axes_are_turned_and_moved_onto_the_first(
+def test_bodies_that_lie_are_stood_up_and_their_counterparts_moved_onto_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(paper.FOLDER_VARIABLE, str(tmp_path))
     first, second = (save_body(tmp_path, number, monkeypatch, scale=1.0 + number) for number in (1, 15))
-    other = shapes.load("humans_01_15", "paper").counterpart
-    assert other is not None and other.vertices is not None
+    pair = shapes.load("humans_01_15", "paper")
+    other = pair.counterpart
+    assert other is not None and other.vertices is not None and pair.vertices is not None
     np.testing.assert_array_equal(other.points, other.vertices)
-    turned = second[:, [0, 2, 1]] * [-1, 1, 1]
-    np.testing.assert_allclose(other.vertices - other.vertices[0], turned - turned[0], atol=1e-9)
-    centres = [(points.min(0) + points.max(0)) / 2 for points in (first, other.vertices)]
+    np.testing.assert_array_equal(pair.points, pair.vertices)
+    np.testing.assert_array_equal(pair.vertices, first[:, [0, 2, 1]] * [-1, 1, 1])
+    np.testing.assert_allclose(other.vertices - other.vertices[0], second - second[0], atol=1e-9)
+    centres = [(points.min(0) + points.max(0)) / 2 for points in (pair.vertices, other.vertices)]
     np.testing.assert_allclose(centres[0], centres[1], atol=1e-9)
 
 
@@ -193,6 +195,13 @@ def test_the_real_folder(name: str, size: int, partner: int, monkeypatch: pytest
     assert len(shape.points) == size
     assert shape.partner is not None
     assert len(shape.partner) == partner
+
+
+@pytest.mark.skipif(not REAL_FOLDER, reason="PWAN_DATA names no folder with the paper's point sets")
+@pytest.mark.parametrize("number", [1, 15, 18, 19, 20, 21, 30, 31])
+def test_every_body_stands_along_y(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(paper.FOLDER_VARIABLE, str(REAL_FOLDER))
+    assert np.ptp(shapes.load(f"shrec19_{number:02d}", "paper").points, 0).argmax() == 1
 
 
 @pytest.mark.skipif(not REAL_FOLDER, reason="PWAN_DATA names no folder with the paper's point sets")

@@ -19,6 +19,8 @@ from pwan.problem import FAILED, OK, RegistrationProblem, mean_squared_error
 from pwan.shapes import Shape
 from pwan.synthesis import make_problem
 
+BATCH_POINTS = 200_000  # source points of a batch
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -83,8 +85,8 @@ class Job:
         skipped = trials - len(missing)
         if not missing:
             return Outcome(self.entry.name, self.settings, 0, skipped, 0, self._all_failed(trials))
-        if self.devices and workers == "auto":
-            workers = 1  # a registration fills the devices by itself
+        if self.devices and workers == "auto":  # a registration fills several devices by itself, one a batch of them
+            workers = 0 if self.trainer.name == "gpu" else 1
         count = choose_workers(workers, len(missing))
         state = _State()
         with tqdm(
@@ -95,7 +97,7 @@ class Job:
             smoothing=0,
         ) as bar:
             if count == 0:
-                self._execute([missing], 0, bar, state)
+                self._execute(self._batches(missing), 0, bar, state)
                 missing_again, state.again = state.again, []
                 if missing_again:  # the batch raised: trial by trial the others keep their results
                     self._execute([[trial] for trial in missing_again], 1, bar, state)
@@ -104,6 +106,11 @@ class Job:
         if state.missing_package:
             return Outcome(self.entry.name, self.settings, state.recorded, skipped, 0, state.missing_package)
         return Outcome(self.entry.name, self.settings, len(missing), skipped, state.failed, self._all_failed(trials))
+
+    def _batches(self, trials: list[int]) -> list[list[int]]:
+        """As many trials at once as a GPU's memory surely holds."""
+        at_once = max(1, BATCH_POINTS // self.cell.synthesis.points)
+        return [trials[start : start + at_once] for start in range(0, len(trials), at_once)]
 
     def finished(self) -> list[Row]:
         """The rows that are there, of any trial."""

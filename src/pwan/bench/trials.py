@@ -37,14 +37,15 @@ class TrainerSettings:
     Attributes:
         name: "loop", a plain loop; "lightning", a PyTorch Lightning trainer around the same solver, with the same rows;
             "ddp", the points of each registration dealt out over devices, with rows that differ from those of one
-            device as two training seeds do (see :class:`pwan.registration.ranks.Place`).
+            device as two training seeds do (see :class:`pwan.registration.ranks.Place`); "gpu", one GPU, which takes
+            the trials of a cell as one batch.
         devices: of "ddp": GPUs where there are as many, else processes with one thread each.
 
     Raises:
         ValueError: several devices for another trainer than "ddp".
     """
 
-    name: Literal["loop", "lightning", "ddp"] = "loop"
+    name: Literal["loop", "lightning", "ddp", "gpu"] = "loop"
     devices: int = 1
 
     def __post_init__(self) -> None:
@@ -220,9 +221,9 @@ def _drive(task: Task, problem: RegistrationProblem, observer: Observer) -> Regi
 
 def devices_of(method: str, trainer: TrainerSettings) -> dict[str, list[str]]:
     """ "devices" by their names, where the trainer deals a method's registrations out over them; else nothing."""
-    if trainer.name != "ddp" or not issubclass(methods.find(method).Settings, PwanSettings):
+    if trainer.name not in ("ddp", "gpu") or not issubclass(methods.find(method).Settings, PwanSettings):
         return {}
-    return {"devices": devices_here(trainer.devices)}
+    return {"devices": devices_here(trainer.devices, "gpu" if trainer.name == "gpu" else "auto")}
 
 
 def choose_workers(workers: int | str, trials: int) -> int:

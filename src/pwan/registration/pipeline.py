@@ -91,6 +91,11 @@ class Registration:
             transform.displacement(refined),
         )
         matched, reference_matched = matched_points(transformed, self.input, self.kind)
+        history = (
+            {name: torch.stack([record[name] for record in self._records]).cpu() for name in HISTORY}
+            if self._records
+            else {name: torch.empty(0, len(self.input)) for name in HISTORY}
+        )
         diverged, stopped = solver.diverged_at.tolist(), solver.stopped_at.tolist()
         steps = [bad or at or solver.steps_done for bad, at in zip(diverged, stopped, strict=True)]
         return RegistrationResult(
@@ -113,8 +118,7 @@ class Registration:
             seconds=[(time.perf_counter() - self.started) / len(self.input)] * len(self.input),
             potential=[self._potential(k, threshold[k]) for k in range(len(self.input))],
             history=[
-                {name: [float(record[name][k]) for record in self._records[:last]] for name in HISTORY}
-                for k, last in enumerate(steps)
+                {name: values[:last, k].tolist() for name, values in history.items()} for k, last in enumerate(steps)
             ],
         )
 
@@ -149,7 +153,11 @@ class Registration:
             ]
         if self.kind == "distance":
             mass = transported  # the refinement keeps as many source points as PWAN matched
-        refined = soft_assignment(whole.transform, answer, whole.reference, mass, self.soft, self.seeds)
+        alone = solver.ranks.size == 1  # then all points are on the device as well
+        transform, reference = (solver.transform, solver.reference) if alone else (whole.transform, whole.reference)
+        mass = None if mass is None else mass.to(reference.device)
+        start = answer.to(reference.device)
+        refined = soft_assignment(transform, start, reference, mass, self.soft, self.seeds).cpu()
         return self._guarded(refined, answer), words
 
     def _guarded(self, refined: Tensor, answer: Tensor) -> Tensor:

@@ -69,18 +69,18 @@ def soft_assignment(
     Returns:
         (B, P, D) parameters; a problem whose fit is singular keeps its start.
     """
-    dtype = torch.float64
+    dtype, device = torch.float64, reference.device
     source, d = transform.source.to(dtype), transform.dimension
     r = source.shape[1]
     basis = transform.basis.to(dtype) if transform.kind == "nonrigid" and transform.basis is not None else None
     share = min(1.0, SOFT_POINTS / r)
-    rows = _subsample(r, share, seeds, "source")
-    picks = _subsample(reference.shape[1], min(share, SOFT_REFERENCE / reference.shape[1]), seeds, "reference")
+    rows = _subsample(r, share, seeds, "source", device)
+    picks = _subsample(reference.shape[1], min(share, SOFT_REFERENCE / reference.shape[1]), seeds, "reference", device)
     y, x = _take(source, rows), _take(reference.to(dtype), picks)
     ones = torch.ones_like(y[..., :1])
     design = torch.cat((y, ones), -1) if basis is None else torch.cat((y, ones, _take(basis, rows)), -1)  # (B, n, p)
     prior = start.to(dtype)  # where PWAN, or whatever came before, left it
-    ridge = torch.full((design.shape[-1],), settings.smoothness, dtype=dtype)
+    ridge = torch.full((design.shape[-1],), settings.smoothness, dtype=dtype, device=device)
     ridge[:d], ridge[d] = settings.affine_ridge, 0.0
     current = start.to(dtype)
     if transform.kind == "rigid":
@@ -118,13 +118,13 @@ def soft_assignment(
     return current.to(start.dtype)
 
 
-def _subsample(n: int, share: float, seeds: list[int], purpose: str) -> Tensor | None:
+def _subsample(n: int, share: float, seeds: list[int], purpose: str, device: torch.device) -> Tensor | None:
     """Row numbers (B, share n) of a share of n points, None for all of them."""
     if share >= 1.0:
         return None
     size = max(1, round(share * n))
     rows = [numpy_generator(seed, "refinement", purpose).choice(n, size, replace=False) for seed in seeds]
-    return torch.stack([torch.from_numpy(row) for row in rows])
+    return torch.stack([torch.from_numpy(row) for row in rows]).to(device)
 
 
 def _take(values: Tensor, rows: Tensor | None) -> Tensor:
@@ -150,7 +150,7 @@ def _rigid_parameters(current: Tensor, start: Tensor) -> Tensor:
     d = current.shape[-1]
     out = start.clone()
     out[:, :d], out[:, d] = 0.0, current[:, d].to(out.dtype)
-    for k, rotation in enumerate(current[:, :d]):
+    for k, rotation in enumerate(current[:, :d].cpu()):
         out[k, :d] = rotation_logarithm(rotation).triu(1).to(out.dtype)
     return out
 

@@ -19,7 +19,7 @@ from pwan.registration.settings import PwanSettings
 from pwan.registration.start import Draws, architecture, build, common_span, convert, draw_landmarks
 from pwan.registration.transform import Transform, take_rows
 from pwan.transport.objective import Kind, Objective, objective
-from pwan.transport.potential import CHUNK, PotentialNetwork
+from pwan.transport.potential import PotentialNetwork, points_at_once
 
 WINDOW = 10  # iterates whose mean the stopping rule compares
 ESCAPE = 100.0  # a source point this many times farther out than any point was given means that the run diverged
@@ -89,14 +89,28 @@ class Solver:
         partial = kind == "mass" and not bool(matches_whole_source(problem).all())
         learned = partial and settings.threshold == "learned"
         self.trained = [self.network.parameters, *([self.learned_threshold] if learned else [])]
+        # a captured step can hold neither messages, nor matrix exponentials, nor an RMSprop whose rate changes
+        self.captured: torch.cuda.CUDAGraph | None = None
+        self.may_capture = (
+            self.device.type == "cuda"
+            and self.ranks.size == 1
+            and settings.transform != "rigid"
+            and settings.optimiser == "adam"
+        )
+        on_device: dict[str, Any] = (
+            {"fused": True, "capturable": True} if self.device.type == "cuda" else {"foreach": False}
+        )
         self.network_optimiser = torch.optim.Adam(
-            self.trained, lr=settings.network_rate, betas=_pair(settings.network_betas), foreach=False
+            self.trained, lr=settings.network_rate, betas=_pair(settings.network_betas), **on_device
         )
         assert settings.rate is not None
         self.transform_optimiser: torch.optim.Optimizer
         if settings.optimiser == "adam":
             self.transform_optimiser = torch.optim.Adam(
-                [self.transform.parameters], lr=settings.rate, betas=_pair(settings.betas), foreach=False
+                [self.transform.parameters],
+                lr=torch.tensor(settings.rate, device=self.device) if self.may_capture else settings.rate,
+                betas=_pair(settings.betas),
+                **on_device,
             )
         else:
             self.transform_optimiser = torch.optim.RMSprop([self.transform.parameters], lr=settings.rate, foreach=False)
@@ -116,7 +130,9 @@ class Solver:
         self.sampled = self.transform
         if self.share == 1.0:
             self.reference_features = self.network.features(self.reference)
-        self.points = self.transform.points()  # (B, n, D) where the source points that the step looks at are
+            self.points = self.transform.points()  # (B, n, D) where the source points that the step looks at are
+        else:
+            self._draw()
         self.limit = ESCAPE * max(
             float(self.whole.reference.abs().max()), float(self.whole.transform.source.abs().max())
         )
@@ -128,6 +144,9 @@ class Solver:
         self.window, self.window_points = torch.zeros_like(self.mean), torch.full_like(source, torch.inf)
         self.stopped_at = torch.zeros_like(self.diverged_at)  # 0: still running
         self.stopped_answer = torch.zeros_like(self.mean)
+        if self.distance is not None:
+            self.distance_in_force = self.distance.clone()  # (B,)
+            self._anneal()
 
     def _as_on_first(self, tensor: Tensor) -> Tensor:
         return self.ranks.of_first(tensor.to(self.device)).to(tensor.device)  # a group sends from the device alone
@@ -155,12 +174,16 @@ class Solver:
         """The distance threshold in force (B,): annealed, fixed or learned; None where the exact one of the mass type
         is taken."""
         if self.kind == "distance":
-            assert self.distance is not None
-            start = self.distance.clamp(min=self.settings.distance_start)
-            return start * (self.distance / start) ** self._annealed()
+            return self.distance_in_force
         if len(self.trained) > 1:
             return self.learned_threshold.abs()
         return None
+
+    def _anneal(self) -> None:
+        """Set the threshold of the distance type for the step to come."""
+        if self.distance is not None:
+            start = self.distance.clamp(min=self.settings.distance_start)
+            self.distance_in_force.copy_(start * (self.distance / start) ** self._annealed())
 
     def _annealed(self) -> float:
         """How far the distance threshold is on its way, from 0 to 1 halfway through the first stage."""
@@ -180,15 +203,41 @@ class Solver:
         stage, within, length = self._stage()
         if stage > 0 and within == 0:
             self.transform.parameters.copy_(self.mean)  # each further stage starts from the mean of the one before
-            self.points = self.sampled.points()
+            self.points.copy_(self.sampled.points())
         if within == 0:
             self.mean.zero_()
             self.mean_count = 0
             for group in self.transform_optimiser.param_groups:
-                group["lr"] = self.settings.rate * 0.5**stage  # type: ignore[operator]
-        self._draw()
+                rate = self.settings.rate * 0.5**stage  # type: ignore[operator]
+                group["lr"] = group["lr"].fill_(rate) if isinstance(group["lr"], Tensor) else rate
+        if self.share < 1.0:
+            self._draw()
+        if self.may_capture and self.steps_done > 0 and not (update_transform or lap):
+            value, norm, threshold, far = self._replay()
+        else:
+            warmup = self.settings.warmup if self.steps_done == 0 else 0
+            value, norm, threshold, far = self._advance(self.settings.updates + warmup, update_transform, lap)
+        self.steps_done += 1
+        self._anneal()
+        self._guard(far > 0)
+        if within >= length - max(1, round(self.settings.average * length)):
+            self.mean_count += 1
+            self.mean += (self.transform.parameters - self.mean) / self.mean_count
+        if self.settings.tolerance:
+            self._check_stop()
+        if lap:
+            lap("transform")
+        return {"loss": value / self.sample_r, "threshold": threshold.clone(), "gradient_norm": norm.clone()}
+
+    def _advance(
+        self,
+        updates: int,
+        update_transform: Callable[[], Any] | None = None,
+        lap: Callable[[str], Any] | None = None,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """What a step computes, in tensors that stay the same ones from step to step: the objective's value over all
+        ranks, the largest gradient norm, the threshold, and 1 where a point has left, each (B,)."""
         features = torch.cat((self.reference_features, self.network.features(self.points)), 1)
-        updates = self.settings.updates + (self.settings.warmup if self.steps_done == 0 else 0)
         norm = torch.zeros_like(self.learned_threshold)
         for k in range(updates):
             norms = self._update_network(features, self._takes_penalty(k))
@@ -197,30 +246,35 @@ class Solver:
             lap("network")
         found = self._transform_gradient(features)
         (update_transform or self.transform_optimiser.step)()
-        self.steps_done += 1
-        self.points = self.sampled.points()
+        self.points.copy_(self.sampled.points())
         far = ~(self.points.abs().amax((1, 2)) < self.limit)  # (B,), true for NaN
         far_anywhere, norm, threshold = self.ranks.largest(far.to(self.dtype), norm, found.threshold)
-        self._guard(far_anywhere > 0)
-        if within >= length - max(1, round(self.settings.average * length)):
-            self.mean_count += 1
-            self.mean += (self.transform.parameters - self.mean) / self.mean_count
-        if self.settings.tolerance:
-            self._check_stop()
-        if lap:
-            lap("transform")
-        return {"loss": found.value / self.sample_r, "threshold": threshold, "gradient_norm": norm}
+        return found.value, norm, threshold, far_anywhere
+
+    def _replay(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """As :meth:`_advance`, as one recorded graph of the GPU: a small step is hundreds of kernels, whose launches
+        take longer than their work."""
+        if self.captured is None:
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                self._outcome = self._advance(self.settings.updates)
+            self.captured = graph
+        self.captured.replay()
+        return self._outcome
 
     def _draw(self) -> None:
-        """The points that this step looks at, where it does not look at all."""
-        if self.share == 1.0:
-            return
+        """The points that this step looks at, where it does not look at all; into the tensors of the draw before."""
         source, reference = (
             torch.stack([draw(self.steps_done) for draw in of_set]).to(self.device) for of_set in self.draws
         )
-        self.sampled = self.transform.part(source)
-        self.reference_features = self.network.features(take_rows(self.reference, reference))
-        self.points = self.sampled.points()
+        sampled = self.transform.part(source)
+        features = self.network.features(take_rows(self.reference, reference))
+        if self.sampled is self.transform:
+            self.sampled, self.reference_features, self.points = sampled, features, sampled.points()
+            return
+        self.sampled.copy_points(sampled)
+        self.reference_features.copy_(features)
+        self.points.copy_(sampled.points())
 
     def _takes_penalty(self, update: int) -> bool:
         every = self.settings.penalty_every
@@ -351,7 +405,7 @@ class Solver:
         if self.share == 1.0:
             outputs = self.network.output(torch.cat((self.reference_features, self.network.features(points)), 1))
         else:  # the features of all points together may be too large
-            chunks = (*self.reference.split(CHUNK, 1), *points.split(CHUNK, 1))
+            chunks = (part for of_set in (self.reference, points) for part in of_set.split(points_at_once(of_set), 1))
             outputs = torch.cat([self.network.output(self.network.features(chunk)) for chunk in chunks], 1)
         found = self._objective(outputs, of_all=True)
         (threshold,) = self.ranks.largest(found.threshold)
@@ -388,13 +442,15 @@ class Solver:
             self.network.parameters.copy_(state["network"])
             self.learned_threshold.copy_(state["learned_threshold"])
             self.transform.parameters.copy_(state["transform"])
-            self.points = self.sampled.points()
+            self.points.copy_(self.sampled.points())
         # load_state_dict keeps the tensors it is given
         self.network_optimiser.load_state_dict(copy.deepcopy(state["network_optimiser"]))
         self.transform_optimiser.load_state_dict(copy.deepcopy(state["transform_optimiser"]))
         for name in ("mean", "diverged_at", "window", "window_points", "stopped_at", "stopped_answer"):
             getattr(self, name).copy_(state[name])
         self.mean_count, self.steps_done = state["mean_count"], state["steps_done"]
+        self.captured = None  # the optimisers hold other tensors now
+        self._anneal()
 
 
 def _pair(betas: tuple[float, ...]) -> tuple[float, float]:

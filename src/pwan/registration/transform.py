@@ -89,6 +89,12 @@ class Transform:
         part.basis = None if self.basis is None else take_rows(self.basis, rows)
         return part
 
+    def copy_points(self, other: Transform) -> None:
+        """Take over the source points of a part of the same size, into the tensors that hold them here."""
+        self.source.copy_(other.source)
+        if self.basis is not None and other.basis is not None:
+            self.basis.copy_(other.basis)
+
     @property
     def coefficients(self) -> Tensor:
         """(B, k, D) W, or (B, r, D) V; empty for rigid and affine transforms."""

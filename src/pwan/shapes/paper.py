@@ -1,7 +1,8 @@
 """The paper's own point sets, for ``source="paper"``: from the folder named by PWAN_DATA, else downloaded once.
 
 They come without a clear grant to pass them on, so that none of them is packaged. Coordinates are those of the files
-(the released code deforms the files' points as they are; the faces are in mm).
+(the released code deforms the files' points as they are; the faces are in mm), but that every body stands along y, as
+the other shapes do.
 """
 
 from __future__ import annotations
@@ -33,8 +34,9 @@ class PaperSet:
         base: the address before the text files' names.
         files: the shape's fields and the text files; empty where there is no text file to download.
         counterpart: the name of the set that is the shape's counterpart, or empty.
-        axes: rows of a signed permutation, for a counterpart whose file names its axes differently: its points are
-            multiplied by it, and moved until both bounding boxes have the same centre. Empty leaves it as it is.
+        axes: rows of a signed permutation that the points are multiplied by, for a file that names its axes
+            differently. Empty leaves them as they are.
+        centred: the counterpart's file has another origin: it is moved until both bounding boxes have the same centre.
     """
 
     archive: str
@@ -43,6 +45,7 @@ class PaperSet:
     files: dict[str, str] | None = None
     counterpart: str = ""
     axes: tuple[tuple[int, int, int], ...] = ()
+    centred: bool = False
 
 
 def _bent(name: str) -> PaperSet:
@@ -75,13 +78,19 @@ _HUMAN_KEYS: dict[str, str | tuple[str, int]] = {
 }
 
 
-def _humans(first: int, second: int, axes: tuple[tuple[int, int, int], ...] = ()) -> PaperSet:
+# nos. 1, 30 and 31 stand along z in their files, the others along y
+_STANDING = dict.fromkeys((1, 30, 31), ((-1, 0, 0), (0, 0, 1), (0, 1, 0)))
+
+
+def _human(number: int, **more: Any) -> PaperSet:
+    return PaperSet(f"shrec19_{number:02d}.npz", _HUMAN_KEYS, axes=_STANDING.get(number, ()), **more)
+
+
+def _humans(first: int, second: int) -> PaperSet:
     """Two bodies, the second as the counterpart of the first."""
-    return PaperSet(f"shrec19_{first:02d}.npz", _HUMAN_KEYS, counterpart=f"shrec19_{second:02d}", axes=axes)
+    apart = (first in _STANDING) != (second in _STANDING)  # they come from different data
+    return _human(first, counterpart=f"shrec19_{second:02d}", centred=apart)
 
-
-# no. 1 stands along z and faces y, nos. 15 and 21 stand along y and face z
-_UPRIGHT = ((-1, 0, 0), (0, 0, 1), (0, 1, 0))
 
 SETS = {
     **{name: _bent(name) for name in ("bunny", "armadillo", "monkey")},
@@ -93,13 +102,13 @@ SETS = {
     ),
     **{f"face_{i + 1}": _face(i) for i in range(3)},
     **{f"faces_{i + 1}_{j + 1}": _faces(i, j) for i, j in itertools.permutations(range(3), 2)},
-    **{f"shrec19_{i:02d}": PaperSet(f"shrec19_{i:02d}.npz", _HUMAN_KEYS) for i in (1, 15, 18, 19, 20, 21, 30, 31)},
+    **{f"shrec19_{i:02d}": _human(i) for i in (1, 15, 18, 19, 20, 21, 30, 31)},
     "humans_18_19": _humans(18, 19),
     "humans_30_31": _humans(30, 31),
     # in place of the paper's 1 and 42: of what is at hand 15 is nearest to 1 in pose, then 21 (a rigid motion leaves
     # .0120 and .0134 of the mean squared radius at the matches)
-    "humans_01_15": _humans(1, 15, _UPRIGHT),
-    "humans_01_21": _humans(1, 21, _UPRIGHT),
+    "humans_01_15": _humans(1, 15),
+    "humans_01_21": _humans(1, 21),
 }
 
 SHA256 = {  # of the folder's files and of the text files
@@ -143,6 +152,8 @@ def load(name: str, *, base: str | None = None, cache: Path | None = None) -> Sh
     folder = os.environ.get(FOLDER_VARIABLE)
     if folder:
         shape = Shape(name, "paper:folder", **_read_archive(Path(folder) / paper_set.archive, paper_set.keys))
+        if paper_set.axes:
+            shape = _with_points(shape, shape.points @ np.array(paper_set.axes, dtype=np.float64))
         return replace(shape, counterpart=_counterpart(shape, paper_set)) if paper_set.counterpart else shape
     if paper_set.files is None:
         archives = [paper_set.archive, *([SETS[paper_set.counterpart].archive] if paper_set.counterpart else [])]
@@ -159,11 +170,14 @@ def load(name: str, *, base: str | None = None, cache: Path | None = None) -> Sh
 
 def _counterpart(shape: Shape, paper_set: PaperSet) -> Shape:
     other = load(paper_set.counterpart)
-    if not paper_set.axes:
+    if not paper_set.centred:
         return other
-    turned = other.points @ np.array(paper_set.axes, dtype=np.float64)
-    moved = turned + (_box_centre(shape.points) - _box_centre(turned))
-    return replace(other, points=moved, vertices=moved)
+    return _with_points(other, other.points + (_box_centre(shape.points) - _box_centre(other.points)))
+
+
+def _with_points(shape: Shape, points: np.ndarray) -> Shape:
+    """The shape with its points, which are its surface's vertices, elsewhere."""
+    return replace(shape, points=points, vertices=points)
 
 
 def _box_centre(points: np.ndarray) -> np.ndarray:

@@ -73,9 +73,7 @@ def objective(
             part alone is given the mass together with a learned h, and the others a mass of 0; of the exact thresholds
             the largest one holds.
     """
-    dtype, device = reference_output.dtype, reference_output.device
-    a = torch.as_tensor(reference_weights, dtype=dtype, device=device).expand_as(reference_output)
-    b = torch.as_tensor(source_weights, dtype=dtype, device=device).expand_as(source_output)
+    a, b = _weights(reference_weights, reference_output), _weights(source_weights, source_output)
     if kind == "complete":
         # both sets carry the mass of the source
         ratio = b.sum(1, keepdim=True) / a.sum(1, keepdim=True) if totals is None else totals[1] / totals[0]
@@ -108,6 +106,14 @@ def objective(
             value = value + threshold * (mass - source_mass)
             slope = mass - share.sum(1)
     return Objective(value, -a * reference_sign, share * source_sign, share, threshold, slope)
+
+
+def _weights(given: Tensor | float, output: Tensor) -> Tensor:
+    """In the shape, type and place of the output; a number is filled in there, since a graph of a GPU holds no copies
+    from elsewhere."""
+    if isinstance(given, Tensor):
+        return given.to(output).expand_as(output)
+    return output.new_full((), given).expand_as(output)
 
 
 def largest_share(values: Tensor, mass: Tensor, weights: Tensor) -> Tensor:

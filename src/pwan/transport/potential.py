@@ -28,6 +28,13 @@ from torch import Tensor
 from pwan.randomness import torch_generator
 
 CHUNK = 16384  # points a pass handles at once: keeps the working memory of a million points small
+GPU_CHUNK = 2**20  # of all problems together: keeps all of a GPU busy
+GPU_ROWS = 2048  # points that one product sums over; a product over all of them would keep few of a GPU's units busy
+
+
+def points_at_once(points: Tensor) -> int:
+    """How many points (B, n, D) of each problem a pass handles at once."""
+    return max(CHUNK, GPU_CHUNK // len(points)) if points.is_cuda else CHUNK
 
 
 def _leaky_backward(gradient: Tensor, activation: Tensor, slope: float) -> Tensor:
@@ -185,13 +192,13 @@ class PotentialNetwork:
 
     def output(self, features: Tensor) -> Tensor:
         """The network's output o, (B, n, F) to (B, n)."""
-        chunks = features.split(CHUNK, 1)
+        chunks = features.split(points_at_once(features), 1)
         return torch.cat([self._output(self._forward(c)) for c in chunks], 1)
 
     def output_and_gradient(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """The output o (B, n) and its gradient with respect to the points do/dx (B, n, D)."""
         outputs, gradients = [], []
-        for chunk in features.split(CHUNK, 1):
+        for chunk in features.split(points_at_once(features), 1):
             hidden = self._forward(chunk)
             outputs.append(self._output(hidden))
             gradients.append(self._input_gradient(chunk, self._backward(hidden)))
@@ -214,7 +221,8 @@ class PotentialNetwork:
         Returns:
             The outputs (B, n) and, with a penalty, the gradient norms (B, n).
         """
-        single = features.shape[1] <= CHUNK
+        at_once = points_at_once(features)
+        single = features.shape[1] <= at_once
         kept = self._forward(features) if single else None
         outputs = self._output(kept) if kept else self.output(features)
         loss_slopes = slope_of_loss(outputs)  # (B, n)
@@ -223,8 +231,8 @@ class PotentialNetwork:
             norms = self.output_and_gradient(features)[1].norm(dim=-1)
             penalty_slopes = slope_of_penalty(norms)
         out.zero_()
-        for start in range(0, features.shape[1], CHUNK):
-            part = slice(start, start + CHUNK)
+        for start in range(0, features.shape[1], at_once):
+            part = slice(start, start + at_once)
             phi = features[:, part]
             hidden = kept or self._forward(phi)
             column = loss_slopes[:, part, None]  # (B, n, 1)
@@ -282,6 +290,14 @@ def _rowwise(hidden: Tensor, weight: Tensor) -> Tensor:
 
 def _add_product(out: Tensor, left: Tensor, right: Tensor) -> None:
     """out += left^T right: (B, n, i) and (B, n, o) to (B, i, o)."""
+    n = left.shape[1]
+    if left.is_cuda and n >= 2 * GPU_ROWS:
+        whole = n - n % GPU_ROWS
+        parts = [side[:, :whole].unflatten(1, (-1, GPU_ROWS)) for side in (left, right)]  # (B, s, GPU_ROWS, .)
+        out.add_((parts[0].mT @ parts[1]).sum(1))
+        left, right = left[:, whole:], right[:, whole:]
+        if whole == n:
+            return
     if left.shape[-1] >= 8:
         out.baddbmm_(left.mT, right)
         return
