@@ -158,8 +158,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for captured, coarse in cases:  # the first one holds what the device does at first use
         batch(problem, seeds, device, captured=captured, coarse=coarse)
     print(
-        f"\nOne problem, as many points in both sets, a step of {PwanSettings().updates} network updates and one of the "
-        "transform; ms but for the set-up and the warm-up\n"
+        f"\nOne problem, as many points in both sets; a step is {PwanSettings().updates} network updates and one of "
+        "the transform; in ms, set-up and warm-up in s\n"
         f"{'points':>8} {'setup s':>8} {'warm s':>8} {'step':>9} {'arithmetic':>11} {'traffic':>8} {'reached':>7} "
         f"{'MiB':>9} {'updates':>8} {'plain':>8} {'ratio':>6}"
     )

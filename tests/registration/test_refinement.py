@@ -147,4 +147,18 @@ def test_samples_of_large_sets_are_the_same_share_of_both(monkeypatch: pytest.Mo
     monkeypatch.setattr(torch, "cdist", cdist)
     start = half.parameters.detach()
     soft_assignment(half, start, far, torch.tensor([40.0]), SoftSettings(steps=1), [0])
-    assert sizes == [(20, 200)]
+    assert sizes == [(20, 200)] * refinement.SAMPLES
+
+
+def test_of_a_large_source_the_mean_over_samples_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(refinement, "SOFT_POINTS", 20)
+    transform, _, reference = prepared("nonrigid")
+    start, settings, told = transform.parameters.detach(), SoftSettings(steps=2), []
+    found = soft_assignment(transform, start, reference, None, settings, [0], lambda step, _: told.append(step))
+    each = [
+        refinement._anneal(transform, start, reference, None, settings, [0], sample, lambda *_: None)
+        for sample in range(refinement.SAMPLES)
+    ]
+    assert all(not torch.equal(each[0], other) for other in each[1:])
+    assert torch.allclose(found, torch.stack(each).mean(0), atol=1e-6)
+    assert told == list(range(1, 2 * refinement.SAMPLES + 1))

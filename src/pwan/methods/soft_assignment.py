@@ -16,7 +16,7 @@ from pwan.methods._baseline import unrefined_result
 from pwan.normalisation import Normalisation, matches_whole_source, normalise
 from pwan.problem import FAILED, OK, Observer, Progress, RegistrationProblem, RegistrationResult, check_seeds
 from pwan.registration.presets import resolve_kind
-from pwan.registration.refinement import SoftSettings, soft_assignment
+from pwan.registration.refinement import SoftSettings, samples, soft_assignment
 from pwan.registration.solver import draw_landmarks
 from pwan.registration.transform import Coherence, Transform
 from pwan.settings import check_ranges
@@ -82,9 +82,11 @@ def register(
     def parts(p: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         return transform.affine(p), transform.translation(p), transform.displacement(p)
 
+    steps = soft.steps * samples(transform)
+
     def told(step: int, p: Tensor) -> None:
         if observer is not None:
-            observer(Progress(step, soft.steps, lambda: frame.apply(limited.source, *parts(p))))
+            observer(Progress(step, steps, lambda: frame.apply(limited.source, *parts(p))))
 
     found = soft_assignment(transform, identity, normalised.reference, normalised.mass, soft, list(seeds), told)
     good = found.isfinite().all(-1).all(-1)  # (B,)
@@ -96,12 +98,12 @@ def register(
         *parts(found),
         status=[OK if fine else FAILED for fine in good.tolist()],
         stop_reason=[
-            f"took all {soft.steps} steps"
+            f"took all {steps} steps"
             if fine
             else "the numbers left the finite; the source is given back where it started"
             for fine in good.tolist()
         ],
-        steps=[soft.steps] * b,
+        steps=[steps] * b,
         seconds=[(time.perf_counter() - started) / b] * b,
         history=[{} for _ in range(b)],
     )

@@ -11,7 +11,7 @@ import torch
 
 from pwan.normalisation import matches_whole_source
 from pwan.problem import RegistrationProblem
-from pwan.registration.refinement import SoftSettings
+from pwan.registration.refinement import SOFT_POINTS, SoftSettings
 from pwan.registration.settings import PwanSettings
 from pwan.transport.objective import Kind
 
@@ -55,7 +55,8 @@ def resolve(settings: PwanSettings, problem: RegistrationProblem, kind: Kind) ->
     whole = kind == "complete" or bool(matches_whole_source(problem).all())
     equal = problem.source.shape[1] == problem.reference.shape[1]
     points = problem.source.shape[1]
-    return settings.for_case(kind, whole=whole, equal=equal, points=points), SoftSettings.for_case(whole=whole)
+    soft = SoftSettings.for_case(whole=whole, sampled=points > SOFT_POINTS)
+    return settings.for_case(kind, whole=whole, equal=equal, points=points), soft
 
 
 def resolved(problem: RegistrationProblem, settings: PwanSettings) -> dict[str, Any]:

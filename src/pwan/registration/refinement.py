@@ -5,7 +5,7 @@ normalised coordinates; neither needs the potential, so what they gain is never 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -16,9 +16,10 @@ from pwan.randomness import numpy_generator
 from pwan.registration.transform import Coherence, Transform, take_rows
 from pwan.transport.objective import largest_share
 
-# The soft assignment holds a matrix of source by reference points. Of a larger source it takes a sample of this size,
-# and of the reference the same share: a mass of the sample would otherwise find fewer partners than it has points.
-SOFT_POINTS = 3000
+# The soft assignment holds a matrix of source by reference points. Of a larger source it takes samples of this size,
+# and of the reference the same share: a mass of the sample would otherwise find fewer partners than it has points. What
+# one sample gives is off by the chance that points of both sets have near partners; the mean over some of them is less.
+SOFT_POINTS, SAMPLES = 3000, 4
 SOFT_REFERENCE = 12_000  # of the reference at most so many, whatever the share: a body in a whole street's scan
 
 
@@ -42,9 +43,11 @@ class SoftSettings:
     affine_ridge: float = 100.0
 
     @classmethod
-    def for_case(cls, *, whole: bool) -> SoftSettings:
-        """Settings by what is to be matched: all of the source or a part of it."""
-        return cls() if whole else cls(steps=80, scalings=10, smoothness=150.0, affine_ridge=1000.0)
+    def for_case(cls, *, whole: bool, sampled: bool = False) -> SoftSettings:
+        """Settings by what is to be matched, all of the source or a part of it, and whether samples are."""
+        chosen = cls() if whole else cls(steps=80, scalings=10, smoothness=150.0, affine_ridge=1000.0)
+        # a sample is denser than the sets that the widths above are for, and PWAN has brought large sets nearer
+        return replace(chosen, steps=40, sigma_start=0.05, sigma_end=0.02) if sampled else chosen
 
 
 def soft_assignment(
@@ -67,15 +70,45 @@ def soft_assignment(
         observer: told after each step of its number, from 1, and of the parameters; not of rigid transforms.
 
     Returns:
-        (B, P, D) parameters; a problem whose fit is singular keeps its start.
+        (B, P, D) parameters; a problem whose fit is singular keeps its start. Of a source that is too large for one
+        matrix they are the mean over several samples of both sets.
     """
+    found = torch.zeros_like(start)
+    for sample in range(samples(transform)):
+
+        def told(step: int, parameters: Tensor, before: int = sample) -> None:
+            if observer is not None:
+                observer(before * settings.steps + step, parameters)
+
+        one = _anneal(transform, start, reference, mass, settings, seeds, sample, told)
+        found += (one - found) / (sample + 1)
+    return found
+
+
+def samples(transform: Transform) -> int:
+    """How many samples of the source the soft assignment takes; 1 for all of it, and where parameters have no mean."""
+    return SAMPLES if transform.source.shape[1] > SOFT_POINTS and transform.kind != "rigid" else 1
+
+
+def _anneal(
+    transform: Transform,
+    start: Tensor,
+    reference: Tensor,
+    mass: Tensor | None,
+    settings: SoftSettings,
+    seeds: list[int],
+    sample: int,
+    observer: Callable[[int, Tensor], None],
+) -> Tensor:
+    """The soft assignment of one sample; see :func:`soft_assignment`."""
     dtype, device = torch.float64, reference.device
     source, d = transform.source.to(dtype), transform.dimension
     r = source.shape[1]
     basis = transform.basis.to(dtype) if transform.kind == "nonrigid" and transform.basis is not None else None
     share = min(1.0, SOFT_POINTS / r)
-    rows = _subsample(r, share, seeds, "source", device)
-    picks = _subsample(reference.shape[1], min(share, SOFT_REFERENCE / reference.shape[1]), seeds, "reference", device)
+    q = reference.shape[1]
+    rows = _subsample(r, share, seeds, ("source", sample), device)
+    picks = _subsample(q, min(share, SOFT_REFERENCE / q), seeds, ("reference", sample), device)
     y, x = _take(source, rows), _take(reference.to(dtype), picks)
     ones = torch.ones_like(y[..., :1])
     design = torch.cat((y, ones), -1) if basis is None else torch.cat((y, ones, _take(basis, rows)), -1)  # (B, n, p)
@@ -111,19 +144,18 @@ def soft_assignment(
         solution, info = torch.linalg.solve_ex(normal, right)
         good = (info == 0) & solution.isfinite().all(-1).all(-1)
         current = torch.where(good[:, None, None], solution, current)
-        if observer is not None:
-            observer(step + 1, current.to(start.dtype))
+        observer(step + 1, current.to(start.dtype))
     if transform.kind == "rigid":
         return _rigid_parameters(current, start)
     return current.to(start.dtype)
 
 
-def _subsample(n: int, share: float, seeds: list[int], purpose: str, device: torch.device) -> Tensor | None:
+def _subsample(n: int, share: float, seeds: list[int], purpose: tuple[str, int], device: torch.device) -> Tensor | None:
     """Row numbers (B, share n) of a share of n points, None for all of them."""
     if share >= 1.0:
         return None
     size = max(1, round(share * n))
-    rows = [numpy_generator(seed, "refinement", purpose).choice(n, size, replace=False) for seed in seeds]
+    rows = [numpy_generator(seed, "refinement", *purpose).choice(n, size, replace=False) for seed in seeds]
     return torch.stack([torch.from_numpy(row) for row in rows]).to(device)
 
 
