@@ -1,15 +1,21 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 
-from pwan.bench.cell import trial_seed
-from pwan.bench.trials import Task, potential_and_gradient_norm, register_trials
+from pwan.app import main
+from pwan.bench import job
+from pwan.bench.cell import MethodEntry, trial_seed
+from pwan.bench.rows import RowFile, read_rows
+from pwan.bench.trials import Task, TrainerSettings, devices_of, potential_and_gradient_norm, register_trials
 from pwan.problem import Progress
 from pwan.shapes import load
 from pwan.synthesis import make_problem
 
+CONF = Path(__file__).parents[2] / "conf"
 TINY = {"rank": 20, "steps": 24, "stages": 0, "warmup": 5, "updates": 2, "width": 16, "features": 8}
 
 
@@ -66,3 +72,31 @@ def test_gradient_norm_of_a_known_potential():
     expected = (points @ direction).clamp(max=0.0).numpy()
     assert values == pytest.approx(expected, rel=1e-6)
     assert norms == pytest.approx(np.where(expected < 0, 3.0, 0.0), rel=1e-6)
+
+
+def test_one_batch_of_problems_of_unequal_sizes_is_one_after_the_other(tmp_path):
+    # a voxel filter leaves another number of points in each trial
+    arguments = [
+        "experiment=noise_bunny",
+        "problem.points=300",
+        "problem.voxel=0.2",
+        "method=[soft_assignment]",
+        "trials=2",
+    ]
+    assert main([*arguments, "workers=0", "logger=none", f"output={tmp_path}"], conf=CONF) == 0
+    rows = read_rows(tmp_path)
+    assert [row["batch"] for row in rows] == [1, 1] and {row["status"] for row in rows} == {"ok"}
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_not_there_is_missed_at_once():
+    with pytest.raises(ValueError, match="trainer=gpu needs a GPU, but torch finds none here; take trainer=loop"):
+        devices_of("pwan", TrainerSettings("gpu"))
+    assert devices_of("cpd", TrainerSettings("gpu")) == {}
+
+
+def test_the_batches_of_a_gpu_hold_so_many_points(cell, tmp_path, monkeypatch):
+    monkeypatch.setattr(job, "BATCH_POINTS", 2 * cell.synthesis.points + 1)
+    with RowFile(tmp_path) as rows:
+        made = job.Job(cell, MethodEntry("cpd", "cpd"), load(cell.shape), tmp_path, rows, TrainerSettings(), {})
+    assert made._batches([0, 2, 5]) == [[0, 2], [5]]

@@ -108,8 +108,8 @@ class Job:
         return Outcome(self.entry.name, self.settings, len(missing), skipped, state.failed, self._all_failed(trials))
 
     def _batches(self, trials: list[int]) -> list[list[int]]:
-        """As many trials at once as a GPU's memory surely holds."""
-        at_once = max(1, BATCH_POINTS // self.cell.synthesis.points)
+        """As many trials at once as a GPU's memory surely holds; one where a voxel filter makes their sizes differ."""
+        at_once = 1 if self.cell.synthesis.voxel else max(1, BATCH_POINTS // self.cell.synthesis.points)
         return [trials[start : start + at_once] for start in range(0, len(trials), at_once)]
 
     def finished(self) -> list[Row]:

@@ -223,7 +223,11 @@ def devices_of(method: str, trainer: TrainerSettings) -> dict[str, list[str]]:
     """ "devices" by their names, where the trainer deals a method's registrations out over them; else nothing."""
     if trainer.name not in ("ddp", "gpu") or not issubclass(methods.find(method).Settings, PwanSettings):
         return {}
-    return {"devices": devices_here(trainer.devices, "gpu" if trainer.name == "gpu" else "auto")}
+    if trainer.name == "ddp":
+        return {"devices": devices_here(trainer.devices)}
+    if not torch.cuda.is_available():
+        raise ValueError("trainer=gpu needs a GPU, but torch finds none here; take trainer=loop")
+    return {"devices": devices_here(1, "gpu")}
 
 
 def choose_workers(workers: int | str, trials: int) -> int:
