@@ -11,6 +11,7 @@ import pandas as pd
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import NullLocator
 
 from pwan.report.files import save_both
 from pwan.report.published import PublishedTable
@@ -30,6 +31,7 @@ LABELS = {
 COLOURS = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 MARKS = "os^Dv<>"
 DASHES = ("-", "--", ":")
+WIDE = 20.0  # largest over smallest value of an axis from which on it is logarithmic
 _HUGE = 1e300  # stands for infinity where quantiles are interpolated
 
 
@@ -111,8 +113,12 @@ def draw_accuracy(
     bottom, top = _limits(lines, more)
     both[-1, 0].set_xlabel(LABELS.get(axis, axis))
     axes.set(yscale="log", ylim=(bottom, top), ylabel="MSE")
+    if low > 0 and high / low > WIDE:
+        axes.set_xscale("log")
+        axes.xaxis.set_minor_locator(NullLocator())
     if rows[axis].nunique() <= 12:
-        axes.set_xticks(np.unique(rows[axis]))
+        ticks = np.unique(rows[axis].astype(float))
+        axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.grid(True, which="major", color="#dddddd", linewidth=0.6)
     drawn: set[tuple[float, float]] = set()  # two of our methods may be compared with one published number
     for i, line in enumerate(lines):

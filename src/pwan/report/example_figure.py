@@ -59,10 +59,10 @@ def draw_examples(examples: Sequence[Example], title: str, path: Path) -> list[P
             else:
                 words = f"{one.method}\n{one.words}"
                 matched, there = one.matched.astype(bool), one.reference_matched.astype(bool)
-                scatter(axes, example.reference[~there], UNMATCHED, "reference, not matched")
-                scatter(axes, example.reference[there], REFERENCE, "reference")
-                scatter(axes, one.transformed[~matched], LEFT, "source, not matched")
-                scatter(axes, one.transformed[matched], SOURCE, "source")
+                scatter(axes, example.reference[~there], UNMATCHED, "reference, not matched", of=len(there))
+                scatter(axes, example.reference[there], REFERENCE, "reference", of=len(there))
+                scatter(axes, one.transformed[~matched], LEFT, "source, not matched", of=len(matched))
+                scatter(axes, one.transformed[matched], SOURCE, "source", of=len(matched))
             axes.set_title(words, fontsize=8, parse_math=False)
             frame(axes, everything, flat)
             handles |= dict(zip(*axes.get_legend_handles_labels()[::-1], strict=True))

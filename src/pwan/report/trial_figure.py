@@ -73,11 +73,12 @@ def draw_trials(panels: Sequence[Panel], title: str, path: Path) -> None:
         after.set_title(f"{panel.title}: registered, {panel.outcome()}", fontsize=9)
         scatter(before, panel.reference, REFERENCE, "reference")
         scatter(before, panel.source, SOURCE, "source")
-        scatter(after, panel.reference[~panel.reference_matched], UNMATCHED, "reference, not matched")
-        scatter(after, panel.reference[panel.reference_matched], REFERENCE, "reference, matched")
+        r, q = len(panel.source), len(panel.reference)
+        scatter(after, panel.reference[~panel.reference_matched], UNMATCHED, "reference, not matched", of=q)
+        scatter(after, panel.reference[panel.reference_matched], REFERENCE, "reference, matched", of=q)
         scatter(after, panel.truth, TRUTH, "truth", marker="x")
-        scatter(after, panel.transformed[~panel.matched], LEFT, "registered, not matched")
-        scatter(after, panel.transformed[panel.matched], SOURCE, "registered, matched")
+        scatter(after, panel.transformed[~panel.matched], LEFT, "registered, not matched", of=r)
+        scatter(after, panel.transformed[panel.matched], SOURCE, "registered, matched", of=r)
         everything = np.concatenate([panel.source, panel.reference, panel.truth])
         for axes in (before, after):
             frame(axes, everything, flat)
@@ -95,14 +96,17 @@ def scatter(
     *,
     marker: str = "o",
     colours: str | None = None,
+    of: int | None = None,
 ) -> Any:
     """Draw points (N, D) in one colour, or by values (N,) in a map of colours; returns what was drawn, None if nothing.
+
+    The marks are the smaller the more points there are; a part of a set says how many points all ``of`` it has.
 
     Many points become pixels in a PDF too, which would be slow to look at otherwise.
     """
     if not len(points):
         return None
-    size = float(np.clip(4000 / len(points), 0.3, 8))
+    size = float(np.clip(4000 / (of or len(points)), 0.3, 8))
     columns = points.T if points.shape[1] == 2 else points.T[[0, 2, 1]] * [[1], [-1], [1]]  # y of the shapes points up
     style: dict[str, Any] = {"s": size, "marker": marker, "linewidths": 0.4 if marker == "x" else 0, "alpha": 0.8}
     return axes.scatter(*columns, c=colour, cmap=colours, label=label, rasterized=len(points) > MANY, **style)

@@ -40,6 +40,7 @@ from pwan.bench.summary import NAME as SUMMARY
 from pwan.bench.summary import summarise, write_table
 from pwan.problem import OK
 from pwan.report.accuracy_figure import BANDS, draw_accuracy
+from pwan.report.cells_figure import draw_cells
 from pwan.report.example_figure import Example, draw_examples
 from pwan.report.page import Picture, Scene, Section, Table, write_page
 from pwan.report.published import PublishedTable, published_numbers, table_for
@@ -139,6 +140,8 @@ def _section(folder: Path, root: Path, figures: Path, settings: Settings) -> Sec
         Picture(f"Accuracy: {title}", files[0])
         for title, files in _accuracy(frame, figures, name, table, settings.band)
     ]
+    if not curves:
+        curves = _cells(frame, homes, figures, name)
     hardest = hardest_cell(frame, folder)
     scenes, notes = _scene(hardest, folder)
     trials = [path for path in pictures if is_trials_picture(path)]
@@ -200,6 +203,16 @@ def _accuracy(
         group = group.dropna(subset=[axis])
         files = draw_accuracy(group, axis, title, path, band=band, published=table, seconds=axis in swept)
         yield title, files
+
+
+def _cells(frame: pd.DataFrame, homes: dict[str, Path], folder: Path, name: str) -> list[Picture]:
+    """Where no number orders the cells of a sweep: each with its methods beside each other."""
+    named = frame.assign(cell=frame["settings"].map(lambda key: homes[key].name))
+    if named["cell"].nunique() < 2:
+        return []
+    folder.mkdir(exist_ok=True)
+    files = draw_cells(named, name, folder / f"{_slug(name)}_cells.png")
+    return [Picture(f"Accuracy in each cell: {name}", files[0])]
 
 
 def _examples(frame: pd.DataFrame, folder: Path, homes: dict[str, Path], figures: Path, name: str) -> list[Picture]:
