@@ -8,6 +8,7 @@ from matplotlib.image import imread
 
 from pwan.report import published
 from pwan.report.accuracy_figure import curves, draw_accuracy
+from pwan.report.cells_figure import draw_cells
 
 
 def rows(errors, axis="outlier_ratio"):
@@ -164,3 +165,43 @@ def test_the_error_before_a_refinement_is_within_the_axes(tmp_path, monkeypatch)
     draw_accuracy(data, "outlier_ratio", "one", tmp_path / "one.png")
     bottom, top = next(limits for limits in seen if limits)
     assert bottom < 0.001 and top > 0.05
+
+
+def test_an_axis_over_decades_is_logarithmic_and_names_its_values(tmp_path, monkeypatch):
+    scales = []
+    plain = matplotlib.axes.Axes.set_xscale
+    monkeypatch.setattr(
+        matplotlib.axes.Axes, "set_xscale", lambda self, name, **more: (scales.append(name), plain(self, name, **more))
+    )
+    few = {"pwan": {0.1: [1.0], 0.4: [2.0]}}
+    draw_accuracy(rows(few, "distance"), "distance", "t", tmp_path / "few.png")
+    assert scales == []
+    draw_accuracy(rows({"pwan": {0.0125: [1.0], 0.8: [2.0]}}, "distance"), "distance", "t", tmp_path / "wide.png")
+    assert scales == ["log"]
+
+
+def test_cells_without_an_order_stand_beside_each_other(tmp_path, monkeypatch):
+    drawn = []
+    plain = matplotlib.axes.Axes.plot
+    monkeypatch.setattr(
+        matplotlib.axes.Axes,
+        "plot",
+        lambda self, x, y, *more, **kinds: (drawn.append((x, y, more)), plain(self, x, y, *more, **kinds))[1],
+    )
+    data = pd.concat(
+        [
+            rows({"pwan": {0: [1.0, 3.0, 2.0]}, "cpd": {0: [5.0, None, None]}}).assign(cell="noise"),
+            rows({"pwan": {0: [0.5, 0.5, 0.5]}}).assign(cell="partial"),
+        ]
+    )
+    data["mse_unrefined"] = data["mse"] * 2
+    files = draw_cells(data.assign(mse_initial=9.0), "both", tmp_path / "cells.png")
+    assert [file.suffix for file in files] == [".png", ".pdf"] and all(file.stat().st_size > 5000 for file in files)
+    marks = [(round(float(x), 3), y, more[0]) for x, y, more in drawn if more]
+    assert marks == [
+        (-0.175, 2.0, "o"),
+        (-0.175, 4.0, "o"),  # before refinement
+        (0.825, 0.5, "o"),
+        (0.825, 1.0, "o"),
+        (0.175, 0.98, "x"),  # most trials failed
+    ]

@@ -275,6 +275,8 @@ def test_examples_of_several_cells_are_one_picture_and_shapes_are_pooled(tmp_pat
     page = page_of(tmp_path)
     assert "Trial 0 of each cell" in text_of(page)
     assert (tmp_path / "report_figures" / "two_examples.pdf").exists()
+    assert "Accuracy in each cell: two" in text_of(page)  # no number orders a torus and a monkey
+    assert (tmp_path / "report_figures" / "two_cells.pdf").exists()
     rows = pd.DataFrame(read_rows(tmp_path / "two"))
     (pooled,) = over_shapes(rows)
     for line in pooled.frame.to_dict("records"):
