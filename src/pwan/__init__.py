@@ -3,11 +3,12 @@
 - :func:`register`: move a source onto a reference, matching all or a part of it.
 - :func:`partial_wasserstein`: the partial Wasserstein-1 discrepancies of two sets, exact or by a potential network.
 - :func:`read_points`: points, and all that belongs to each of them, from a file of any usual format.
+- :func:`write_points`: moved points in the format and layout of the file that they came from.
 - ``pwan.methods.names()``: the methods at hand.
 """
 
 from pwan.api import register
-from pwan.pointfiles import PointFile, read_points
+from pwan.pointfiles import PointFile, read_points, write_points
 from pwan.problem import RegistrationProblem, RegistrationResult
 from pwan.transport import partial_wasserstein
 
@@ -20,4 +21,5 @@ __all__ = [
     "partial_wasserstein",
     "read_points",
     "register",
+    "write_points",
 ]

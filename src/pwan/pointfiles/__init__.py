@@ -17,8 +17,9 @@ import numpy as np
 
 from pwan.pointfiles import detect, las, matlab, mesh, numpy_files, pcd, ply, text
 from pwan.pointfiles.content import Content, Fault, PointFile, finish
+from pwan.pointfiles.write import Written, write_points
 
-__all__ = ["PointFile", "read_points"]
+__all__ = ["PointFile", "Written", "read_points", "write_points"]
 
 Key = str | Sequence[str]
 READERS: dict[str, Callable[[bytes, Key | None], Content]] = {

@@ -38,6 +38,7 @@ FOREIGN = (  # first bytes, and what to call them
 )
 _UNSUPPORTED = "gltf glb fbx e57 vtk vtp vtu 3ds dae step stp iges dxf dwg drc ptx rcp rcs zfs fls 3mf blend"
 UNSUPPORTED = frozenset(_UNSUPPORTED.split())
+UNPACKED = "unpacked from gzip"  # the note by which a writer knows
 LINES = 4096  # bytes at the beginning that are searched for words
 
 
@@ -45,7 +46,7 @@ def unpacked(data: bytes, notes: list[str]) -> bytes:
     """The bytes, out of gzip where the first two say so; all its members, each with its checksum."""
     if not data.startswith(b"\x1f\x8b"):
         return data
-    notes.append("unpacked from gzip")
+    notes.append(UNPACKED)
     parts: list[bytes] = []
     rest = data
     while rest.startswith(b"\x1f\x8b"):

@@ -31,6 +31,7 @@ def read(data: bytes, key: str | Sequence[str] | None) -> Content:
         with laspy.open(io.BytesIO(data), closefd=False) as reader:
             header = reader.header
             _check(data, header)
+            records, later_records = _records(header.vlrs), _records(header.evlrs)
             points, fields = [], []
             names = [name for name in header.point_format.dimension_names if name not in ("X", "Y", "Z")]
             for chunk in reader.chunk_iterator(CHUNK):
@@ -57,8 +58,22 @@ def read(data: bytes, key: str | Sequence[str] | None) -> Content:
         "scales": header.scales.tolist(),
         "offsets": header.offsets.tolist(),
         "compressed": bool(header.are_points_compressed),
+        "global_encoding": int(header.global_encoding.value),
+        "records": records,
+        "later_records": later_records,
     }
     return Content(np.concatenate(points), columns, None, [], layout)
+
+
+def _records(records) -> list[tuple[str, int, str | bytes, bytes]]:
+    """User, number, description and bytes of the records that hold for other points too, as the coordinate system's;
+    not those of the compression, of the extra dimensions, of COPC's tree or of waveforms."""
+    kept = []
+    for record in records or ():
+        key = (record.user_id, record.record_id)
+        if record.user_id not in ("laszip encoded", "copc") and key not in (("LASF_Spec", 4), ("LASF_Spec", 65535)):
+            kept.append((*key, record.description, bytes(record.record_data_bytes())))
+    return kept
 
 
 def _check_places(data: bytes) -> None:

@@ -148,7 +148,7 @@ def read_off(data: bytes, key: object) -> Content:
             raise Fault(f"line {at}: expected {length} corners of a face, found {len(tokens) - 1}. Export it again.")
         corners += [numerals.whole(token, at, "a face's vertex") for token in tokens[1 : length + 1]]
         counts.append(length)
-    layout = {"prefix": match.group(0)[: -len("OFF")].strip() if match else None}
+    layout = {"prefix": "".join(match.group(part) or "" for part in (1, 2, 3)).upper() if match else None}
     return Content(table[:, :3], fields, _faces(counts, corners, count, notes), notes, layout)
 
 

@@ -16,6 +16,7 @@ from pwan.pointfiles.content import Content, Fault
 
 POINT_NAMES = ("points", "xyz", "vertices", "verts", "coordinates", "coords", "positions", "pos", "pc", "cloud")
 FIELD_NAMES = ("normals", "normal", "colors", "colours", "color", "colour", "rgb", "intensity", "labels", "label")
+WRITTEN = ("matched", "displacement", "displacement_x", "displacement_y", "displacement_z")  # with registered points
 LARGEST_HEADER = 100_000  # bytes of an array's description
 
 
@@ -49,14 +50,13 @@ def from_named(
 ) -> Content:
     """The points among named arrays; others of as many rows with a name such as normals or colors become fields."""
     shown = [f"{name} {array.shape}" for name, array in arrays.items()] + [f"{name} (unreadable)" for name in refused]
-    fitting = [name for name, array in arrays.items() if _may_be_points(array)]
+    fitting = [name for name, array in arrays.items() if _may_be_points(array) and name not in WRITTEN]
     if key is None and not fitting and (axes := _axes(arrays)):
         rest = {name: array.ravel() for name, array in arrays.items() if name not in axes and _is_column(array)}
         points = np.column_stack([arrays[name].ravel().astype(np.float64) for name in axes])
         fields = {name: column for name, column in rest.items() if len(column) == len(points)}
-        return Content(
-            points, fields, None, [f"coordinates are the arrays {listed(axes)}"], {"coordinates": tuple(axes)}
-        )
+        layout = {"coordinates": tuple(axes), "types": {name: arrays[name].dtype.str for name in axes}}
+        return Content(points, fields, None, [f"coordinates are the arrays {listed(axes)}"], layout)
     if key is not None:
         name = key if isinstance(key, str) else ",".join(parts(key))
         if name in refused:
@@ -77,7 +77,8 @@ def from_named(
     for other, array in arrays.items():
         if other == name:
             continue
-        if other.lower() in FIELD_NAMES and array.dtype.kind in "fiub" and array.shape[:1] == result.points.shape[:1]:
+        carried = other.lower() in FIELD_NAMES + WRITTEN and array.dtype.kind in "fiub"
+        if carried and array.shape[:1] == result.points.shape[:1]:
             result.fields[other] = array
         else:
             result.notes.append(f"left out the array {other} {array.shape}")

@@ -53,9 +53,17 @@ def read(data: bytes, key: str | Sequence[str] | None) -> Content:
         columns = _binary(body, points, counts, types, sizes, kind)
     else:
         raise Fault(f"expected DATA ascii, binary or binary_compressed, found {kind[:40]!r}.")
-    return _content(
-        columns, names, key, {"data": kind, "width": width, "height": height, "viewpoint": header["VIEWPOINT"]}
-    )
+    declared = {
+        name: f"{type.lower()}{size}" for name, type, size in zip(names, types, sizes, strict=True) if name != "_"
+    }
+    layout = {
+        "data": kind,
+        "width": width,
+        "height": height,
+        "viewpoint": header["VIEWPOINT"],
+        "types": declared,
+    }
+    return _content(columns, names, key, layout)
 
 
 def _content(columns: list[NDArray], names: list[str], key: str | Sequence[str] | None, layout: dict) -> Content:
@@ -74,7 +82,7 @@ def _content(columns: list[NDArray], names: list[str], key: str | Sequence[str] 
         notes.append("left out padding (fields named _)")
     if layout["height"] > 1:
         notes.append(f"an organised cloud of {layout['width']} × {layout['height']} points, read row by row")
-    layout |= {"coordinates": tuple(asked), "types": {name: column.dtype.str for name, column in by_name.items()}}
+    layout["coordinates"] = tuple(asked)
     points = np.column_stack([by_name.pop(name).astype(np.float64) for name in asked])
     return Content(points, by_name, None, notes, layout)
 
@@ -175,7 +183,12 @@ def _binary(
     columns = []
     for name, count in zip(names, counts, strict=True):
         parts = [cloud[name if count == 1 else f"{name}__{place:04d}"] for place in range(count)]
-        columns.append(parts[0].copy() if count == 1 else np.stack(parts, axis=1))
+        if count == 1:
+            columns.append(parts[0].copy())
+        elif kind == "binary":
+            columns.append(np.stack(parts, axis=1))
+        else:  # packed, a field stands point by point, while pypcd4 takes one component after the other
+            columns.append(np.concatenate(parts).reshape(points, count))
     return columns
 
 

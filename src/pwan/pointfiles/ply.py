@@ -58,13 +58,14 @@ def read(data: bytes, key: str | Sequence[str] | None) -> Content:
         column = columns[one.name]
         if isinstance(column, Lists):
             if len(column.counts) and (column.counts == column.counts[0]).all():
-                fields[one.name] = column.values.reshape(len(column.counts), -1)
+                values = _declared(column.values, one, notes) if order == "" else column.values
+                fields[one.name] = _native(values).reshape(len(column.counts), -1)
             else:
                 notes.append(f"left out the list property {one.name}, of another length at each vertex")
         elif one.name not in names:
             if order == "":
                 column = _declared(column, one, notes)
-            fields[one.name] = column.astype(column.dtype.newbyteorder("="))
+            fields[one.name] = _native(column)
     faces = None
     for other, table in zip(elements, tables, strict=True):
         if other is element:
@@ -235,6 +236,10 @@ def _declared(values: NDArray, one: Property, notes: list[str]) -> NDArray:
             return values
     with np.errstate(over="ignore"):
         return values.astype(one.type)
+
+
+def _native(values: NDArray) -> NDArray:
+    return values.astype(values.dtype.newbyteorder("="))
 
 
 def _promised(elements: list[Element]) -> str:

@@ -67,7 +67,9 @@ def read(data: bytes, key: str | Sequence[str] | None, suffix: str = "") -> Cont
         "separator": separator.sign,
         "decimal": "," if separator.decimal_comma else ".",
         "header": table.names is not None,
+        "header_sign": _sign_at(text, start.names_at) if table.names is not None else "",
         "counted": start.declared is not None,
+        "chemistry": start.chemistry,
     }
     return content
 
@@ -183,7 +185,11 @@ def _content(table: Table, start: preamble.Start, separator: Separator, key: str
         if place not in places:
             fields[_unused(names[place] or f"column_{place + 1}", fields)] = column
     points = np.column_stack([columns[place] for place in places])
-    layout = {"columns": tuple(names), "coordinates": tuple(names[place] for place in places)}
+    layout = {
+        "columns": tuple(names),
+        "coordinates": tuple(names[place] for place in places),
+        "places": tuple(places),
+    }
     return Content(points, fields, None, notes, layout)
 
 
@@ -240,6 +246,12 @@ def _counts_up(column: NDArray) -> bool:
     return (
         len(column) >= INDEX_FROM and np.array_equal(column - column[0], np.arange(len(column))) and column[0] in (0, 1)
     )
+
+
+def _sign_at(text: str, line: int) -> str:
+    """The comment's sign in front of a line, with the blanks behind it; empty where it is no comment."""
+    match = re.match(r"\s*((?:#|//|%|!)+[ \t]*)", text.split("\n", line)[line - 1]) if line else None
+    return match.group(1) if match else ""
 
 
 def _unused(name: str, fields: dict[str, NDArray]) -> str:
