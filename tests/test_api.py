@@ -157,6 +157,41 @@ def test_potential_is_bounded_and_flat_beyond_the_threshold(pair: tuple[np.ndarr
         result.potential(grid[:, :2])
 
 
+def test_transform_is_a_function_of_any_points(pair: tuple[np.ndarray, np.ndarray]) -> None:
+    result = register(*pair, mass=30, **FAST)
+    assert result.transform is not None
+    moved = result.transform(pair[0])
+    assert isinstance(moved, np.ndarray) and moved.dtype == np.float64
+    np.testing.assert_allclose(moved, result.transformed, atol=1e-5)
+    grid = np.random.default_rng(0).normal(size=(500, 3))
+    np.testing.assert_allclose(result.transform(grid[::-1])[::-1], result.transform(grid), atol=1e-12)
+    on_torch = result.transform(torch.from_numpy(grid).float())
+    assert isinstance(on_torch, torch.Tensor) and on_torch.dtype == torch.float64
+    assert 0.0 <= result.transform.folded(grid) <= 1.0
+    with pytest.raises(ValueError, match=r"\(M, 3\)"):
+        result.transform(grid[:, :2])
+
+
+def test_transform_of_a_batch_and_of_a_method_without_one(problem: RegistrationProblem) -> None:
+    result = register(problem.source, problem.reference, **FAST)
+    assert isinstance(result.transform, list) and len(result.transform) == 2
+    moved = torch.stack([one(points) for one, points in zip(result.transform, problem.source, strict=True)])
+    torch.testing.assert_close(moved, result.transformed, atol=1e-5, rtol=0)
+    free = register(problem.source[0], problem.reference[0], **FAST, parametrisation="free", refinement="none")
+    assert free.transform is None
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_transform_at_a_far_origin_and_in_other_units(pair: tuple[np.ndarray, np.ndarray], scale: float) -> None:
+    source, reference = pair
+    shift = scale * np.array([5e5, 5e6, 100.0])  # as UTM coordinates, in the unit
+    plain, far = register(*pair, **FAST), register(source * scale + shift, reference * scale + shift, **FAST)
+    assert plain.transform is not None and far.transform is not None
+    points = np.random.default_rng(0).normal(size=(200, 3))
+    expected = plain.transform(points) * scale
+    np.testing.assert_allclose(far.transform(points * scale + shift) - shift, expected, atol=2e-8 * scale)
+
+
 def test_same_seed_same_result_and_another_seed_another(pair: tuple[np.ndarray, np.ndarray]) -> None:
     first, again, other = (register(*pair, seed=s, **FAST).transformed_unrefined for s in (0, 0, 1))
     assert np.array_equal(first, again)

@@ -32,6 +32,13 @@ def test_out_of_sample_equals_in_sample_and_approximates_the_kernel() -> None:
     torch.testing.assert_close(approximate, gaussian_kernel(others, points, 2.0), rtol=0, atol=1e-4)
 
 
+def test_weights_of_the_landmarks_give_the_same_function() -> None:
+    points, others, coefficients = random_points(2, 60, 3), random_points(2, 20, 3) + 1.0, random_points(2, 25, 2)
+    factor = nystrom(points, torch.arange(25).expand(2, -1), 1.0)
+    direct = gaussian_kernel(others, factor.landmarks, 1.0) @ factor.weights(coefficients)
+    torch.testing.assert_close(direct, factor.basis(others) @ coefficients)
+
+
 def test_float32_stays_finite_where_unguarded_roots_would_not() -> None:
     points = random_points(1, 500, 3).float()
     indices = torch.arange(500).unsqueeze(0)

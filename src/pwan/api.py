@@ -45,7 +45,10 @@ def register(
     Returns:
         A :class:`RegistrationResult` in input coordinates whose arrays are of the kind (numpy or torch), device and
         floating type of the source; for one problem, without the leading B and the lists of B.
-        ``transformed = source @ affine + translation + displacement``.
+        ``transformed = source @ affine + translation + displacement``. ``result.transform(points)`` moves any points
+        of the source's coordinates, (M, D) in float64, by the transform that was found (``result.transform[k]`` of a
+        batch); it also has ``folded(points)``, ``jacobians(points)``, ``to_dict()`` and ``save(path)``, and is None for
+        methods that know their displacement at the source points only.
 
     Raises:
         ValueError: for input that cannot be registered or an option that does not exist, with what to do about it.
@@ -145,6 +148,6 @@ def _like(source: Any, result: RegistrationResult, single: bool) -> Registration
     changed: dict[str, Any] = {name: convert(getattr(result, name)) for name in (*arrays, "reference_matched")}
     if result.potential is not None:
         changed["potential"] = first([potential(f) for f in result.potential])
-    for name in ("status", "stop_reason", "steps", "seconds", "history"):
+    for name in ("status", "stop_reason", "steps", "seconds", "history", "transform"):
         changed[name] = first(getattr(result, name))
     return replace(result, **changed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Literal
 
 import torch
@@ -59,9 +59,16 @@ class Frame:
 
     def apply(self, source: Tensor, affine: Tensor, translation: Tensor, displacement: Tensor) -> Tensor:
         """Normalised map applied to source points in input coordinates (B, r, D); far origins lose nothing."""
-        centred = (source - self.source_centre) / self.source_scale
-        moved = centred @ affine.double() + translation.double() + displacement.double()
+        moved = self.normalised_source(source) @ affine.double() + translation.double() + displacement.double()
         return moved * self.reference_scale + self.reference_centre
+
+    def normalised_source(self, points: Tensor) -> Tensor:
+        """Points of the source's side (B, n, D) in normalised coordinates."""
+        return (points - self.source_centre) / self.source_scale
+
+    def select(self, k: int) -> Frame:
+        """The frame of problem k alone, B = 1, which keeps no others alive."""
+        return Frame(**{f.name: getattr(self, f.name)[k : k + 1].clone() for f in fields(self)})
 
 
 def matches_whole_source(problem: RegistrationProblem) -> Tensor:

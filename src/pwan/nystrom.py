@@ -39,6 +39,11 @@ class Nystrom:
         """Phi at any points, the landmarks' own set or others; (B, n, D) to (B, n, k)."""
         return gaussian_kernel(points, self.landmarks, self.beta) @ self.whitening
 
+    def weights(self, coefficients: Tensor) -> Tensor:
+        """Of the landmarks' kernels, such that G(x, landmarks) weights = Phi(x) coefficients at any x; (B, k, D) to
+        (B, k, D)."""
+        return self.whitening @ coefficients
+
 
 def nystrom(points: Tensor, indices: Tensor, beta: float, *, tolerance: float | None = None) -> Nystrom:
     """The Nystrom factor of each problem's Gaussian kernel.

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -81,6 +82,22 @@ class RegistrationProblem:
         return replace(self, **take)
 
 
+class SpaceMap(Protocol):
+    """One problem's transform as a function on all of space; :class:`pwan.registration.space.SpaceTransform`."""
+
+    def __call__(self, points: Any) -> Any: ...
+
+    def jacobians(self, points: Any) -> Any: ...
+
+    def jacobian_determinants(self, points: Any) -> Any: ...
+
+    def folded(self, points: Any) -> float: ...
+
+    def to_dict(self) -> dict[str, Any]: ...
+
+    def save(self, path: str | Path) -> None: ...
+
+
 @dataclass
 class RegistrationResult:
     """What a method found for each of the B problems, in the reference's own coordinates.
@@ -95,6 +112,10 @@ class RegistrationResult:
         potential: one callable for each problem, from (N, D) points in input coordinates to (N,) values in input
             units: the bounded potential -h <= f <= 0 with the last h (unbounded for complete transport); None for
             methods without a potential.
+        transform: one for each problem, from any (M, D) points in input coordinates to where they go, (M, D) float64,
+            also off the source points and outside of them; with its Jacobian, ``save`` and more
+            (:class:`pwan.registration.space.SpaceTransform`). It is the refined one. None for methods, and PWAN with
+            ``parametrisation="free"``, that know their displacement at the source points only.
         history: one dict for each problem; each value is a list with one number a step. PWAN gives, in the units of the
             normalised points: "loss", the discrepancy divided by the number of source points; "threshold", h; and
             "gradient_norm", the largest one at the points when the penalty was last taken.
@@ -116,6 +137,7 @@ class RegistrationResult:
     steps: list[int]
     seconds: list[float]
     potential: list[Callable[[Tensor], Tensor]] | None = None
+    transform: list[SpaceMap] | None = None
     history: list[dict[str, list[float]]] = field(default_factory=list)
 
     def __len__(self) -> int:

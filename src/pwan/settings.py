@@ -65,6 +65,8 @@ def _convert(hint: Any, value: Any) -> Any:
         if isinstance(value, str):
             raise TypeError
         return tuple(_convert(arguments[0], v) for v in value)
+    if origin is dict:
+        return dict(value)
     if arguments:  # a union, the only other generic in use
         for argument in sorted(arguments, key=lambda a: a is not type(None)):
             try:

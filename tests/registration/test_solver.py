@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
 import torch
 
 from pwan import shapes
@@ -59,3 +60,17 @@ def test_means_start_each_stage_and_are_the_answer() -> None:
     moved = (solver.transform.parameters - mean).abs().max()
     assert float(moved) < 0.02  # one step from the mean, not from the last iterate
     assert float(solver.transform_optimiser.param_groups[0]["lr"]) == 0.5 * float(solving.settings.rate or 0)
+
+
+def test_the_threshold_that_a_step_returns_is_the_one_it_used_and_stays() -> None:
+    given = make_problem(
+        shapes.load("bunny"), SynthesisSettings(points=60, keep=0.8, distance=0.05), seed=0, trials=[0]
+    )
+    settings = PwanSettings(type="distance", steps=20, stages=0, warmup=1, refinement="none")
+    solver = Registration(given, settings, [0]).solver
+    assert solver.distance is not None
+    end, start = float(solver.distance), settings.distance_start
+    found = [solver.step()["threshold"] for _ in range(12)]
+    # falls geometrically over the first half of the steps
+    wanted = [start * (end / start) ** min(1.0, step / 10) for step in range(12)]
+    assert [float(value) for value in found] == pytest.approx(wanted, rel=1e-5)

@@ -19,7 +19,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from pwan.app import closing, tasks
+from pwan.app import closing, own_scans, tasks
 from pwan.app.config import Checked, check, register_schema
 from pwan.app.messages import explain
 
@@ -42,6 +42,8 @@ def main(arguments: Sequence[str], *, conf: Path) -> int:
         The exit code: 0 done (single failed trials included), 1 a job failed as a whole, 2 wrong input,
         130 stopped by Ctrl-C.
     """
+    if own_scans.TASK in arguments:
+        return own_scans.main([argument for argument in arguments if argument != own_scans.TASK])
     nothing = not arguments
     if nothing:
         print("Nothing to run was named. Try: python run.py experiment=noise_bunny\n", file=sys.stderr)

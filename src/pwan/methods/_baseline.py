@@ -13,10 +13,11 @@ import numpy as np
 import torch
 
 from pwan.normalisation import Frame, Normalisation, normalise
-from pwan.problem import FAILED, OK, Observer, Progress, RegistrationProblem, RegistrationResult, check_seeds
+from pwan.problem import FAILED, OK, Observer, Progress, RegistrationProblem, RegistrationResult, SpaceMap, check_seeds
 from pwan.registration.pipeline import matched_points
 from pwan.registration.presets import resolve_kind
 from pwan.registration.solver import ESCAPE
+from pwan.registration.space import KernelName, KernelSum, on_space
 
 Report = Callable[[int, int, np.ndarray], None]
 """``report(step, steps, moved)``: the step just done, of at most how many, and the moved source (r, D), normalised."""
@@ -33,6 +34,8 @@ class Fit:
     Attributes:
         affine: (D, D). translation: (D,). displacement: (r, D), V.
         steps: steps taken. stop_reason: in words. history: one number a step for each name.
+        on_space: makes V as a function of any point, asked for when the fit is good; None where the method knows it at
+            the source points only.
     """
 
     affine: np.ndarray
@@ -41,14 +44,20 @@ class Fit:
     steps: int
     stop_reason: str
     history: dict[str, list[float]] = field(default_factory=dict)
+    on_space: Callable[[], KernelSum] | None = None
 
     @classmethod
     def displaced(
-        cls, displacement: np.ndarray, steps: int, stop_reason: str, history: dict[str, list[float]] | None = None
+        cls,
+        displacement: np.ndarray,
+        steps: int,
+        stop_reason: str,
+        history: dict[str, list[float]] | None = None,
+        on_space: Callable[[], KernelSum] | None = None,
     ) -> Fit:
         """A map that is the identity plus a displacement (r, D)."""
         d = displacement.shape[1]
-        return cls(np.eye(d), np.zeros(d), displacement, steps, stop_reason, history or {})
+        return cls(np.eye(d), np.zeros(d), displacement, steps, stop_reason, history or {}, on_space)
 
 
 Solve = Callable[[np.ndarray, np.ndarray, int, Report], Fit]
@@ -79,6 +88,7 @@ def register_each(
     translation, displacement = torch.zeros(b, 1, d).double(), torch.zeros(b, r, d).double()
     seconds, steps, status, reasons = [shared] * b, [0] * b, [OK] * b, [""] * b
     history: list[dict[str, list[float]]] = [{} for _ in range(b)]
+    displacements: list[KernelSum | None] = [KernelSum.zero(d)] * b
     last = 0
     for k in range(b):
         started = time.perf_counter()
@@ -117,6 +127,7 @@ def register_each(
         else:
             affine[k], translation[k] = torch.from_numpy(fit.affine), torch.from_numpy(fit.translation)
             displacement[k] = torch.from_numpy(fit.displacement)
+            displacements[k] = fit.on_space() if fit.on_space else None
             steps[k], reasons[k], history[k] = fit.steps, fit.stop_reason, fit.history
         seconds[k] += time.perf_counter() - started
     return unrefined_result(
@@ -125,6 +136,7 @@ def register_each(
         affine,
         translation,
         displacement,
+        [v for v in displacements if v is not None],
         status=status,
         stop_reason=reasons,
         steps=steps,
@@ -139,6 +151,7 @@ def unrefined_result(
     affine: torch.Tensor,
     translation: torch.Tensor,
     displacement: torch.Tensor,
+    displacements: list[KernelSum],
     *,
     status: list[str],
     stop_reason: list[str],
@@ -148,9 +161,13 @@ def unrefined_result(
 ) -> RegistrationResult:
     """Normalised maps (B, D, D), (B, 1, D), (B, r, D) as the result of a method without refinement.
 
-    ``seconds`` is the time of each problem so far; that of bringing the batch back is added in equal shares.
+    ``displacements`` are the last ones on all of space; with fewer than B the result has no ``transform``. ``seconds``
+    is the time of each problem so far; that of bringing the batch back is added in equal shares.
     """
     started = time.perf_counter()
+    transform: list[SpaceMap] | None = None
+    if len(displacements) == len(problem):
+        transform = [*on_space(frame, affine, translation, displacements)]
     transformed, affine, translation, displacement = frame.bring_back(problem.source, affine, translation, displacement)
     kind, limited = resolve_kind(problem, "auto")
     matched, reference_matched = matched_points(transformed, limited, kind)
@@ -167,8 +184,14 @@ def unrefined_result(
         stop_reason=stop_reason,
         steps=steps,
         seconds=[s + shared for s in seconds],
+        transform=transform,
         history=history,
     )
+
+
+def kernel_sum(centres: np.ndarray, weights: np.ndarray, kernel: KernelName, beta: float = 1.0) -> KernelSum:
+    """A displacement on all of space of a method that computes with numpy: (k, D) and (k, D), normalised."""
+    return KernelSum(torch.tensor(centres), torch.tensor(weights), kernel, beta)
 
 
 @contextmanager

@@ -70,6 +70,10 @@ class Kernel:
         """Phi at other points, (n, D) to (n, K): Phi(points) Phi^T is the kernel between them and the source."""
         return solve_triangular(self.root, gaussian(self.landmarks, points, self.beta), lower=True).T
 
+    def weights(self, coefficients: np.ndarray) -> np.ndarray:
+        """Of the landmarks' kernels, such that gaussian(x, landmarks) weights = Phi(x) coefficients; (K, D)."""
+        return solve_triangular(self.root, coefficients, lower=True, trans="T")
+
 
 @dataclass(frozen=True)
 class Matching:

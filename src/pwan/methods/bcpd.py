@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from scipy.spatial import KDTree
 
-from pwan.methods._baseline import Fit, Report, register_each
+from pwan.methods._baseline import Fit, Report, kernel_sum, register_each
 from pwan.methods._bcpd import State, run
 from pwan.normalisation import Normalisation
 from pwan.problem import Observer, RegistrationProblem, RegistrationResult
@@ -109,6 +109,12 @@ def _solve(settings: Settings, source: np.ndarray, reference: np.ndarray, seed: 
         len(found.sigma2),
         found.stop_reason,
         {"sigma2": found.sigma2},
+        lambda: kernel_sum(
+            found.kernel.landmarks * unit,
+            found.kernel.weights(found.state.coefficients) @ turn * unit,
+            "gaussian",
+            settings.beta * unit,
+        ),
     )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from scipy.optimize import OptimizeResult, minimize
 
-from pwan.methods._baseline import Fit, RegistrationFailedError, Report, register_each
+from pwan.methods._baseline import Fit, RegistrationFailedError, Report, kernel_sum, register_each
 from pwan.normalisation import Normalisation
 from pwan.problem import Observer, RegistrationProblem, RegistrationResult
 from pwan.settings import check_ranges
@@ -149,7 +149,15 @@ def _solve(settings: Settings, source: np.ndarray, reference: np.ndarray, seed: 
     check_not_collapsed(source, moved)
     affine, translation = coefficients[1 : d + 1], coefficients[0]
     displacement = basis[:, d + 1 :] @ coefficients[d + 1 :]  # (r, D)
-    return Fit(affine, translation, displacement, len(history["loss"]), "; ".join(ends), history)
+    return Fit(
+        affine,
+        translation,
+        displacement,
+        len(history["loss"]),
+        "; ".join(ends),
+        history,
+        lambda: kernel_sum(spline.control, spline.null @ coefficients[d + 1 :], "thin_plate"),
+    )
 
 
 def _control_points(source: np.ndarray, grid: int | None) -> np.ndarray:

@@ -75,8 +75,8 @@ def register(
     soft = settings.for_case(whole=bool(matches_whole_source(limited).all()))
     normalised, frame = normalise(limited, settings.normalisation)
     source = normalised.source
-    basis = Coherence(source, draw_landmarks(source.shape[1], settings.rank, seeds), settings.beta).basis
-    transform = Transform("nonrigid", source, basis)
+    coherence = Coherence(source, draw_landmarks(source.shape[1], settings.rank, seeds), settings.beta)
+    transform = Transform("nonrigid", source, coherence.basis)
     identity = transform.parameters.detach()
 
     def parts(p: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -96,6 +96,7 @@ def register(
         limited,
         frame,
         *parts(found),
+        coherence.on_space(found[:, source.shape[2] + 1 :]),
         status=[OK if fine else FAILED for fine in good.tolist()],
         stop_reason=[
             f"took all {steps} steps"

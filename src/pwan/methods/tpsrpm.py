@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from pwan.methods._baseline import Fit, RegistrationFailedError, Report, register_each
+from pwan.methods._baseline import Fit, RegistrationFailedError, Report, kernel_sum, register_each
 from pwan.methods.gmmreg import check_not_collapsed, gaussians
 from pwan.normalisation import Normalisation
 from pwan.problem import Observer, RegistrationProblem, RegistrationResult
@@ -169,7 +169,15 @@ def _solve(settings: Settings, source: np.ndarray, reference: np.ndarray, seed: 
     check_not_collapsed(y, moved)
     displacement = basis[:, d + 1 :] @ coefficients[d + 1 :]  # (r, D)
     reason = f"cooled from {temperatures[0]:.4g} to {temperatures[-1]:.4g} in {len(temperatures)} steps"
-    return Fit(coefficients[1 : d + 1], coefficients[0], displacement, len(temperatures), reason, history)
+    return Fit(
+        coefficients[1 : d + 1],
+        coefficients[0],
+        displacement,
+        len(temperatures),
+        reason,
+        history,
+        lambda: kernel_sum(fit.spline.control, fit.spline.null @ coefficients[d + 1 :], "thin_plate"),
+    )
 
 
 def _correspondence(settings: Settings, source: np.ndarray) -> tuple[Callable[..., np.ndarray], float]:

@@ -15,12 +15,13 @@ from scipy.spatial import KDTree
 from torch import Tensor
 
 from pwan.normalisation import matches_whole_source, normalise
-from pwan.problem import FAILED, OK, Observer, Progress, RegistrationProblem, RegistrationResult, check_seeds
+from pwan.problem import FAILED, OK, Observer, Progress, RegistrationProblem, RegistrationResult, SpaceMap, check_seeds
 from pwan.registration.presets import resolve, resolve_kind
 from pwan.registration.ranks import Place
 from pwan.registration.refinement import NearestSettings, nearest_point, soft_assignment
 from pwan.registration.settings import PwanSettings
 from pwan.registration.solver import Solver
+from pwan.registration.space import KernelSum, on_space
 from pwan.transport.objective import Kind
 
 HISTORY = ("loss", "threshold", "gradient_norm")
@@ -117,6 +118,7 @@ class Registration:
             steps=steps,
             seconds=[(time.perf_counter() - self.started) / len(self.input)] * len(self.input),
             potential=[self._potential(k, threshold[k]) for k in range(len(self.input))],
+            transform=self._on_space(refined),
             history=[
                 {name: values[:last, k].tolist() for name, values in history.items()} for k, last in enumerate(steps)
             ],
@@ -163,6 +165,17 @@ class Registration:
     def _guarded(self, refined: Tensor, answer: Tensor) -> Tensor:
         good = refined.isfinite().all(-1).all(-1) & (self.solver.diverged_at == 0).cpu()
         return torch.where(good[:, None, None], refined, answer)
+
+    def _on_space(self, parameters: Tensor) -> list[SpaceMap] | None:
+        """The transforms with these parameters (B, P, D) as functions on space; None where V is free at each point."""
+        whole, transform = self.solver.whole, self.solver.whole.transform
+        affine, translation = transform.affine(parameters), transform.translation(parameters)
+        if transform.kind != "nonrigid":
+            return [*on_space(self.frame, affine, translation, [KernelSum.zero(transform.dimension)] * len(affine))]
+        if transform.basis is None or whole.coherence is None:
+            return None
+        bent = whole.coherence.on_space(parameters[:, transform.dimension + 1 :])
+        return [*on_space(self.frame, affine, translation, bent)]
 
     def _potential(self, k: int, threshold: Tensor) -> Callable[[Tensor], Tensor]:
         frame, kind, fold = self.frame, self.kind, self.settings.bound == "fold"
@@ -251,7 +264,9 @@ def _merge(groups: list[list[int]], results: list[RegistrationResult]) -> Regist
     merged: dict[str, Any] = {}
     for f in fields(RegistrationResult):
         values = [getattr(result, f.name) for result in results]
-        if isinstance(values[0], Tensor):
+        if values[0] is None:  # settings alone decide on it, so all are
+            merged[f.name] = None
+        elif isinstance(values[0], Tensor):
             merged[f.name] = torch.cat(values)[place]
         else:
             joined = [value for part in values for value in part]

@@ -217,6 +217,8 @@ class Solver:
         else:
             warmup = self.settings.warmup if self.steps_done == 0 else 0
             value, norm, threshold, far = self._advance(self.settings.updates + warmup, update_transform, lap)
+        # copies: the next step writes into these tensors
+        record = {"loss": value / self.sample_r, "threshold": threshold.clone(), "gradient_norm": norm.clone()}
         self.steps_done += 1
         self._anneal()
         self._guard(far > 0)
@@ -227,7 +229,7 @@ class Solver:
             self._check_stop()
         if lap:
             lap("transform")
-        return {"loss": value / self.sample_r, "threshold": threshold.clone(), "gradient_norm": norm.clone()}
+        return record
 
     def _advance(
         self,

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from pwan.nystrom import nystrom
+from pwan.registration.space import KernelSum
 
 TransformKind = Literal["nonrigid", "affine", "rigid"]
 
@@ -29,6 +30,7 @@ class Coherence:
 
     Attributes:
         basis: (B, r, k) Psi, orthogonal columns with squared lengths ``spectrum`` (B, k).
+        factor, vectors: Phi and E (B, k, k), float64; Psi = Phi E at any points.
     """
 
     def __init__(
@@ -42,13 +44,15 @@ class Coherence:
         what it is given the same in all processes that share the source: eigenvectors have no sign of their own.
         """
         factor = nystrom(source, landmarks, beta)
-        phi = replace(factor, whitening=agree(factor.whitening)).basis(source)  # (B, r, k)
+        self.factor = replace(factor, whitening=agree(factor.whitening))
+        phi = self.factor.basis(source)  # (B, r, k)
         spectrum, vectors = torch.linalg.eigh(phi.mT @ phi)
         self.spectrum = agree(spectrum).flip(-1).clamp(min=0.0)  # (B, k), largest first
-        self.basis = phi @ agree(vectors).flip(-1)  # (B, r, k)
+        self.vectors = agree(vectors).flip(-1)  # (B, k, k)
+        self.basis = phi @ self.vectors  # (B, r, k)
 
     def to(self, dtype: torch.dtype) -> None:
-        """Convert in place."""
+        """Convert basis and spectrum in place."""
         self.basis, self.spectrum = self.basis.to(dtype), self.spectrum.to(dtype)
 
     def part(self, own: Callable[[Tensor], Tensor], device: torch.device) -> Coherence:
@@ -56,6 +60,14 @@ class Coherence:
         part = copy.copy(self)
         part.basis, part.spectrum = own(self.basis), self.spectrum.to(device)
         return part
+
+    def on_space(self, coefficients: Tensor) -> list[KernelSum]:
+        """V = Psi W as a function on all of space, one for each problem; coefficients W (B, k, D)."""
+        weights = self.factor.weights(self.vectors @ coefficients.to(self.vectors))  # (B, k, D)
+        return [
+            KernelSum(centres.clone(), of_centres.clone(), "gaussian", self.factor.beta)
+            for centres, of_centres in zip(self.factor.landmarks, weights, strict=True)
+        ]
 
     def gradient(self, displacement: Tensor, sigma: float) -> Tensor:
         """(sigma I + G)^-1 V for a free displacement V (B, r, D): half the gradient of Tr(V^T (sigma I + G)^-1 V)."""

@@ -15,7 +15,7 @@ LIMIT = 6000  # points of one set that are shown; more make the page slow, not c
 
 
 def scene_json(
-    source: np.ndarray, reference: np.ndarray, truth: np.ndarray, registrations: Sequence[Registration]
+    source: np.ndarray, reference: np.ndarray, truth: np.ndarray | None, registrations: Sequence[Registration]
 ) -> str:
     """The figure as JSON that is safe inside a script element: plotly escapes <, > and /.
 
@@ -25,7 +25,7 @@ def scene_json(
     Args:
         source: (r, D) before registration, D = 2 or 3; of larger sets every k-th point is shown.
         reference: (q, D).
-        truth: (r, D).
+        truth: (r, D), or None where nobody knows it.
         registrations: at least one.
 
     Raises:
@@ -38,7 +38,7 @@ def scene_json(
         [
             _points(reference[staying], REFERENCE, "reference"),
             _points(source[moving], SOURCE, "source"),
-            _points(truth[moving], TRUTH, "truth", shown=False),
+            *([] if truth is None else [_points(truth[moving], TRUTH, "truth", shown=False)]),
         ]
     ]
     labels = ["initial sets"]
@@ -54,7 +54,7 @@ def scene_json(
             [
                 _points(reference[staying][~there], UNMATCHED, "reference, not matched"),
                 _points(reference[staying][there], REFERENCE, "reference, matched"),
-                _points(truth[moving], TRUTH, "truth"),
+                *([] if truth is None else [_points(truth[moving], TRUTH, "truth")]),
                 _points(one.transformed[moving][~moved], LEFT, "registered, not matched"),
                 _points(one.transformed[moving][moved], SOURCE, "registered, matched"),
             ]
@@ -88,7 +88,7 @@ def scene_json(
         {"label": html.escape(label), "method": "restyle", "args": [{"visible": view}]}
         for label, view in zip(labels, views, strict=True)
     ]
-    everything = np.concatenate([source, reference, truth])
+    everything = np.concatenate([source, reference, *([] if truth is None else [truth])])
     figure = go.Figure(traces, _layout(everything))
     menu = {"buttons": buttons, "active": start, "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom"}
     figure.update_layout(updatemenus=[menu])

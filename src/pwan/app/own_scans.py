@@ -1,0 +1,199 @@
+"""``pwan register a.ply b.pcd`` and ``python run.py task=register source=a.ply reference=b.pcd``: a person's own files.
+
+No Hydra here: a file's name may hold anything, and there is nothing to compose.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import traceback
+import warnings
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from omegaconf import OmegaConf
+from tqdm import tqdm
+
+import pwan
+from pwan import methods
+from pwan.problem import FAILED as FAILED_STATUS
+from pwan.problem import Observer, Progress
+from pwan.scans import ScanSettings, files, register_files
+from pwan.settings import build_settings, nearest
+
+TASK = "task=register"
+OK, FAILED, WRONG_INPUT, STOPPED = 0, 1, 2, 130
+METHOD = "method."
+USAGE = """\
+pwan register SOURCE REFERENCE [key=value ...]
+python run.py task=register source=SOURCE reference=REFERENCE [key=value ...]
+
+Moves the points of SOURCE onto those of REFERENCE (PLY, OBJ, OFF, STL, PCD, LAS, LAZ, text, NPY, NPZ, MAT; .gz too).
+
+  output=registered      the folder for the results: the moved file, result.json, matches.csv, report.html
+  mass=400               how many points of SOURCE have a partner; estimated where neither it nor distance is given
+  distance=0.05          how far a point may be matched, in the units of REFERENCE
+  init=auto              look for a rotation and a shift to start from; init=none: start as the files are
+  scale=true             look for a scale too, for files in different units
+  sample=5000            register points drawn on the faces of SOURCE, and move its vertices
+  drop_invalid=true      leave out points that are not finite
+  overwrite=true         write over earlier results
+  source_key=, reference_key=   the array of an NPZ or MAT file, or the columns of a table: x,y,z
+  source_raw=, reference_raw=   type and columns of a headerless file: "float32 x 4"
+  seed=0                 another seed gives another result
+  method=pwan            {methods}
+  method.steps=400       a setting of the method
+  inputs=file.yaml       any of these from a file; what stands on the command line counts more
+
+A value is all that stands behind the first =. Paths start from the folder where you are.
+"""
+
+
+def command(arguments: Sequence[str] | None = None) -> None:
+    """The installed command ``pwan``."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given == ["--version"]:
+        print(f"pwan {pwan.__version__}")
+        sys.exit(OK)
+    if not given or given[0] in ("-h", "--help"):
+        print(_usage())
+        sys.exit(OK if given else WRONG_INPUT)
+    if given[0] != "register":
+        print(f"error: unknown command {given[0]!r}; there is: pwan register (see pwan --help)", file=sys.stderr)
+        sys.exit(WRONG_INPUT)
+    sys.exit(main(given[1:]))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Register two files as the arguments say; returns the exit code: 0 done, 1 the method failed, 2 wrong input, 130
+    stopped by Ctrl-C."""
+    if any(argument in ("-h", "--help") for argument in arguments):
+        print(_usage())
+        return OK
+    try:
+        settings = parse(arguments)
+        with warnings.catch_warnings(), ExitStack() as stack:
+            warnings.filterwarnings("ignore", message="the extents differ")  # said already, in words for files
+            outcome = register_files(settings, tell=lambda text: tqdm.write(text), observer=_bar(stack))
+    except KeyboardInterrupt:
+        print("\nStopped. Nothing was written.", file=sys.stderr)
+        return STOPPED
+    except (ValueError, OSError) as error:
+        print(f"error: {_words(error)}", file=sys.stderr)
+        return WRONG_INPUT
+    except MemoryError:
+        print("error: not enough memory; register fewer points with sample=, or a thinner scan", file=sys.stderr)
+        return FAILED
+    except Exception:
+        traceback.print_exc()
+        print("error: this is a fault of pwan; nothing was written", file=sys.stderr)
+        return FAILED
+    print()
+    for sentence in outcome.verdict.sentences:
+        print(f"- {sentence}")
+    for sentence in (*outcome.warnings, *outcome.verdict.warnings):
+        print(f"- warning: {sentence}")
+    good = outcome.verdict.trusted and not outcome.warnings
+    print("The registration looks good." if good else "The registration is not to be trusted as it is.")
+    print("\nwritten:")
+    for path in files(settings).values():
+        if path.exists():
+            print(f"  {path}")
+    return FAILED if outcome.result.status[0] == FAILED_STATUS else OK
+
+
+def parse(arguments: Sequence[str]) -> ScanSettings:
+    """The settings that the arguments name.
+
+    Raises:
+        ValueError: an unknown key (names the nearest one), a value of the wrong type, or no source or reference.
+        OSError: the file of inputs cannot be read.
+    """
+    kinds = get_type_hints(ScanSettings)
+    known = [f.name for f in fields(ScanSettings) if f.name != "method_settings"]
+    given: dict[str, Any] = {}
+    positional: list[str] = []
+    for argument in arguments:
+        key, equals, value = argument.partition("=")
+        if not equals or Path(argument).exists():
+            if argument.startswith("-"):
+                raise ValueError(f"unknown option {argument!r}; settings are written as key=value, see --help")
+            positional.append(argument)
+        else:
+            given[key] = value
+    if len(positional) > 2:
+        raise ValueError(f"expected two files, source and reference, got {len(positional)}: {', '.join(positional)}")
+    for name, path in zip((name for name in ("source", "reference") if name not in given), positional, strict=False):
+        given[name] = path
+    if "inputs" in given:
+        given = {**_inputs(given.pop("inputs")), **given}
+    values: dict[str, Any] = {}
+    of_method: dict[str, Any] = {}
+    for key, value in given.items():
+        if key.startswith(METHOD):
+            of_method[key.removeprefix(METHOD)] = _plain(value)
+        elif key not in known:
+            choices = [*known, "inputs"]
+            raise ValueError(f"unknown key {key!r}{nearest(key, choices)}; there are {', '.join(choices)}")
+        else:
+            text = kinds[key] in (str, str | None)
+            values[key] = str(value) if text and value is not None else _plain(value)
+    missing = [name for name in ("source", "reference") if name not in values]
+    if missing:
+        raise ValueError(f"no {' and no '.join(missing)} was named; for example: pwan register a.ply b.ply")
+    return build_settings(ScanSettings, {**values, "method_settings": of_method}, owner="register")
+
+
+def _inputs(path: str) -> dict[str, Any]:
+    """The settings of a YAML file, flat; a mapping ``method_settings`` becomes ``method.<name>``."""
+    try:
+        held = OmegaConf.to_container(OmegaConf.load(path), resolve=False)
+    except OSError:
+        raise
+    except Exception as error:  # of the YAML reader, whose classes are many
+        raise ValueError(f"{path} is not a YAML file of settings: {str(error).splitlines()[0]}") from None
+    if not isinstance(held, dict):
+        raise ValueError(f"{path} must hold settings as 'key: value' lines, for example 'source: a.ply'")
+    nested = held.pop("method_settings", None) or {}
+    return {str(key): value for key, value in held.items()} | {f"{METHOD}{key}": value for key, value in nested.items()}
+
+
+def _plain(value: Any) -> Any:
+    """A number, true, false, null or a list where the text is one, else the text."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value
+
+
+def _bar(stack: ExitStack) -> Observer:
+    """An observer that shows the steps done and the time left."""
+    bars: list[Any] = []
+
+    def observe(progress: Progress) -> None:
+        if not bars:
+            quiet = 0.5 if sys.stderr.isatty() else 15
+            bars.append(
+                stack.enter_context(tqdm(total=progress.steps, desc="register", unit="step", mininterval=quiet))
+            )
+        bars[0].update(progress.step - bars[0].n)
+
+    return observe
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, FileNotFoundError) and error.filename:
+        return f"{error.filename}: there is no such file; check the path"
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
+
+
+def _usage() -> str:
+    return USAGE.format(methods=", ".join(methods.names()))

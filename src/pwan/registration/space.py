@@ -1,0 +1,239 @@
+"""A found transform as a function on all of space: y -> y A + t + V(y), its Jacobian, and where it folds.
+
+The displacement is V(y) = sum_l K(y, c_l) w_l, a kernel sum around a few centres. PWAN's is the out-of-sample Nystrom
+extension of its modes: V = Psi W with Psi = Phi E and Phi(y) = K(y, landmarks) U S^(-1/2), so the landmarks are the
+centres and w = U S^(-1/2) E W. The same form holds the displacements of CPD and BCPD (Gaussian kernels) and
+thin-plate splines.
+
+Shapes: M points, D coordinates, k centres. Points are rows, and a Jacobian's entry [i, j] is d moved_j / d y_i, so that
+the Jacobian of y -> y A is A.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pwan.files import in_one_move
+from pwan.normalisation import Frame
+from pwan.nystrom import gaussian_kernel
+from pwan.splines import thin_plate_kernel
+
+KernelName = Literal["gaussian", "thin_plate"]
+BLOCK_NUMBERS = 1 << 18  # kernel values held at once: 2 MB, which a processor's cache holds
+FORMAT = "pwan transform 1"  # of the file that a transform is kept in
+
+
+@dataclass(frozen=True, eq=False)
+class KernelSum:
+    """V(x) = sum_l K(x, c_l) w_l in normalised coordinates; with no centres it is zero.
+
+    Attributes:
+        centres: (k, D). weights: (k, D).
+        kernel: "gaussian", exp(-d^2 / (2 beta^2)); or "thin_plate", d^2 log d in 2-D and -d in 3-D
+            (:func:`pwan.splines.thin_plate_kernel`). beta: the Gaussian's width.
+    """
+
+    centres: Tensor
+    weights: Tensor
+    kernel: KernelName = "gaussian"
+    beta: float = 1.0
+
+    @classmethod
+    def zero(cls, dimension: int) -> KernelSum:
+        """No displacement anywhere."""
+        nothing = torch.zeros(0, dimension, dtype=torch.float64)
+        return cls(nothing, nothing)
+
+    def __call__(self, points: Tensor) -> Tensor:
+        """V at points (M, D): (M, D), all at once."""
+        return self._kernel(points) @ self.weights
+
+    def gradient(self, points: Tensor) -> Tensor:
+        """d V_j / d x_i at points (M, D): (M, D, D), all at once.
+
+        A thin-plate kernel in 3-D has a kink at its centre; there the mean over all directions is given.
+        """
+        k, d = self.centres.shape
+        slopes = self._slopes(points)  # (M, k), K'(x, c) = slope (x - c)
+        outer = (self.centres[:, :, None] * self.weights[:, None, :]).reshape(k, d * d)
+        sums = slopes @ torch.cat((self.weights, outer), 1)  # (M, D + D D), no (M, k, D) is held
+        return points[:, :, None] * sums[:, None, :d] - sums[:, d:].reshape(-1, d, d)
+
+    def _kernel(self, points: Tensor) -> Tensor:
+        if self.kernel == "gaussian":
+            return gaussian_kernel(points[None], self.centres[None], self.beta)[0]
+        return torch.from_numpy(thin_plate_kernel(points.numpy(), self.centres.numpy()))
+
+    def _slopes(self, points: Tensor) -> Tensor:
+        """The factor of (x - c) in each kernel's gradient by x, (M, k)."""
+        if self.kernel == "gaussian":
+            return self._kernel(points).mul_(-1.0 / self.beta**2)
+        distance = torch.cdist(points, self.centres, compute_mode="donot_use_mm_for_euclid_dist")
+        slopes = 2.0 * distance.log() + 1.0 if points.shape[1] == 2 else -1.0 / distance
+        return torch.where(distance == 0, 0.0, slopes)
+
+
+@dataclass(frozen=True, eq=False)
+class SpaceTransform:
+    """One problem's transform of all of space, in input coordinates and float64 whatever the method computed in.
+
+    Calling it moves points. It takes numpy arrays, torch tensors or nested lists of shape (M, D) and answers with the
+    same kind (numpy for lists, the tensor's device), in blocks: besides the answer a few megabytes are held, however
+    many points there are. It can be pickled, and kept in a file with :meth:`save`.
+
+    At the source points of the registration it gives the result's ``transformed``, but for what PWAN rounds: single
+    precision, and coordinates that are rounded to about 2^-16 of the RMS radius before V is taken. Far from all of
+    them a Gaussian V fades and the affine part alone is left; a thin-plate V does not fade.
+
+    Attributes:
+        frame: of this problem alone. affine: (D, D), translation: (1, D), displacement: in the frame's normalised
+            coordinates.
+    """
+
+    frame: Frame
+    affine: Tensor
+    translation: Tensor
+    displacement: KernelSum
+
+    def __call__(self, points: Any) -> Any:
+        """Where points (M, D) in input coordinates go: (M, D) float64.
+
+        Raises:
+            ValueError: another shape, or no real numbers.
+        """
+        return self._in_blocks(points, self._moved, (self._dimension,))
+
+    def jacobians(self, points: Any) -> Any:
+        """d moved_j / d y_i at points (M, D) in input coordinates: (M, D, D) float64. A normal n, as a column, turns
+        into the direction J^(-1) n.
+
+        Raises:
+            ValueError: another shape, or no real numbers.
+        """
+        return self._in_blocks(points, self._jacobians, (self._dimension,) * 2)
+
+    def jacobian_determinants(self, points: Any) -> Any:
+        """By how much the map stretches volume at points (M, D) in input coordinates: (M,) float64; below zero where it
+        turns space inside out.
+
+        Raises:
+            ValueError: another shape, or no real numbers.
+        """
+        return self._in_blocks(points, lambda block: torch.linalg.det(self._jacobians(block)), ())
+
+    def folded(self, points: Any) -> float:
+        """The share of the points at which the Jacobian determinant is negative: the displacement folds there (or the
+        affine part is a mirror image).
+
+        Raises:
+            ValueError: no points, another shape, or no real numbers.
+        """
+        determinants = self.jacobian_determinants(points)
+        if not len(determinants):
+            raise ValueError("the folded share of no points is not defined; give at least one point")
+        return float((determinants < 0).sum()) / len(determinants)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What JSON can hold of it, in input coordinates: moved = y @ affine + translation + V(y).
+
+        ``affine`` (D, D), ``translation`` (D,), ``scale`` (the D-th root of |det affine|), and ``displacement``: None
+        for V = 0, else its ``kernel``, its ``width`` (the Gaussian's beta in units of the source's points, else None)
+        and the number of its ``centres``, which :meth:`save` keeps.
+        """
+        none = torch.zeros_like(self.translation)[None]
+        affine, translation, _ = self.frame.transform_to_input(self.affine[None], self.translation[None], none)
+        v = self.displacement
+        bent = {
+            "kernel": v.kernel,
+            "width": v.beta * float(self.frame.source_scale) if v.kernel == "gaussian" else None,
+            "centres": len(v.centres),
+        }
+        return {
+            "affine": affine[0].tolist(),
+            "translation": translation[0, 0].tolist(),
+            "scale": float(torch.linalg.det(affine[0]).abs()) ** (1 / self._dimension),
+            "displacement": bent if len(v.centres) else None,
+        }
+
+    def save(self, path: str | Path) -> None:
+        """Keep it whole in a file (npz, under the very name given), which appears in one move.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        v = self.displacement
+        arrays = {f.name: getattr(self.frame, f.name) for f in fields(Frame)} | {
+            "affine": self.affine,
+            "translation": self.translation,
+            "centres": v.centres,
+            "weights": v.weights,
+        }
+        with in_one_move(Path(path)) as half, open(half, "wb") as file:
+            words = {"format": np.array(FORMAT), "kernel": np.array(v.kernel), "beta": np.array(v.beta)}
+            np.savez(file, allow_pickle=False, **words, **{name: array.numpy() for name, array in arrays.items()})
+
+    @classmethod
+    def load(cls, path: str | Path) -> SpaceTransform:
+        """The transform that :meth:`save` kept; it gives the same points to the bit.
+
+        Raises:
+            OSError: no such file, or it cannot be read. ValueError: it holds no transform.
+        """
+        try:
+            with open(path, "rb") as file, np.load(file, allow_pickle=False) as kept:
+                words = {name: kept[name].item() for name in ("format", "kernel", "beta")}
+                if words.pop("format") != FORMAT or words["kernel"] not in get_args(KernelName):
+                    raise KeyError
+                arrays = {name: torch.from_numpy(kept[name]) for name in kept.files if name not in ("format", *words)}
+            frame = Frame(*(arrays.pop(f.name) for f in fields(Frame)))
+            sums = KernelSum(arrays.pop("centres"), arrays.pop("weights"), **words)
+            return cls(frame=frame, displacement=sums, **arrays)
+        except (KeyError, ValueError, TypeError, EOFError, AttributeError, zipfile.BadZipFile):
+            raise ValueError(
+                f"{path} does not hold a transform; expected a file that a transform's save() wrote ({FORMAT!r})"
+            ) from None
+
+    @property
+    def _dimension(self) -> int:
+        return self.affine.shape[0]
+
+    def _moved(self, points: Tensor) -> Tensor:
+        displacement = self.displacement(self.frame.normalised_source(points[None])[0])
+        return self.frame.apply(points[None], self.affine[None], self.translation[None], displacement[None])[0]
+
+    def _jacobians(self, points: Tensor) -> Tensor:
+        gradient = self.displacement.gradient(self.frame.normalised_source(points[None])[0])  # (M, D, D)
+        return (self.affine + gradient) * (self.frame.reference_scale / self.frame.source_scale)
+
+    @torch.no_grad()
+    def _in_blocks(self, points: Any, of_block: Callable[[Tensor], Tensor], shape: tuple[int, ...]) -> Any:
+        """``of_block`` from (n, D) to (n, *shape) for all points, a block at a time, as the kind of array given."""
+        given = points.detach() if isinstance(points, Tensor) else np.asarray(points)
+        if given.ndim != 2 or given.shape[1] != self._dimension:
+            raise ValueError(f"points must have shape (M, {self._dimension}), got {tuple(given.shape)}")
+        real = not given.is_complex() if isinstance(given, Tensor) else given.dtype.kind in "iuf"
+        if not real:
+            raise ValueError(f"points must hold real numbers, got an array of {given.dtype}")
+        out = torch.empty(len(given), *shape, dtype=torch.float64)
+        rows = max(1, BLOCK_NUMBERS // max(1, len(self.displacement.centres), self._dimension**2))
+        for start in range(0, len(given), rows):
+            part = given[start : start + rows]
+            block = part.cpu() if isinstance(part, Tensor) else torch.from_numpy(np.array(part, np.float64, order="C"))
+            out[start : start + rows] = of_block(block.double())
+        return out.to(points.device) if isinstance(points, Tensor) else out.numpy()
+
+
+def on_space(frame: Frame, affine: Tensor, translation: Tensor, displacements: list[KernelSum]) -> list[SpaceTransform]:
+    """The normalised maps (B, D, D), (B, 1, D) and their displacements as one transform of space for each problem."""
+    return [
+        SpaceTransform(frame.select(k), affine[k].double().clone(), translation[k].double().clone(), displacement)
+        for k, displacement in enumerate(displacements)
+    ]

@@ -1,0 +1,235 @@
+"""What a registration of two files leaves in its folder: all of it or nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import pwan
+from pwan import methods
+from pwan.pointfiles import write_points
+from pwan.problem import RegistrationResult
+from pwan.registration.alignment import Start
+from pwan.registration.estimate import Limits
+from pwan.report.page import Scene, Section, Table, write_page
+from pwan.report.scene import scene_json
+from pwan.report.trial_figure import Registration
+from pwan.scans.pair import Pair, stem, suffixes
+from pwan.scans.settings import ScanSettings
+from pwan.scans.verdict import Measured, Verdict
+
+RESULT, TRANSFORM, MATCHES, PAGE = "result.json", "transform.pwan", "matches.csv", "report.html"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A finished registration of two files.
+
+    Attributes:
+        pair: what was read. start: None where the files' own positions were taken. limits: None where they were given.
+        result: of the method, for the registered points, from ``start.apply`` of them.
+        begun: (N, D) all points of the source at the start. points: (N, D) the same, registered.
+        matched: (N,) which of them are matched. weight: (N,) how much of each counts, from 0 to 1.
+        partner: (N,) the row of ``pair.reference`` that is nearest to each. distance: (N,) how far it is.
+        measured, verdict: whether to trust it. warnings: further ones, about the input. seconds: of all of it.
+    """
+
+    pair: Pair
+    start: Start | None
+    limits: Limits | None
+    result: RegistrationResult
+    begun: np.ndarray
+    points: np.ndarray
+    matched: np.ndarray
+    partner: np.ndarray
+    distance: np.ndarray
+    weight: np.ndarray
+    measured: Measured
+    verdict: Verdict
+    warnings: tuple[str, ...]
+    seconds: float
+
+
+def files(settings: ScanSettings) -> dict[str, Path]:
+    """The files that a run with these settings writes, by what they hold."""
+    folder, source = Path(settings.output), Path(settings.source)
+    names = {"points": f"{stem(source)}_registered{suffixes(source)}"}
+    names |= {"result": RESULT, "transform": TRANSFORM, "matches": MATCHES, "page": PAGE}
+    return {what: folder / name for what, name in names.items()}
+
+
+def check_output(settings: ScanSettings) -> None:
+    """Refuse before anything is computed what could not be written in the end.
+
+    Raises:
+        OSError: the folder is a file, or cannot be made or written to. ValueError: results are there already.
+    """
+    folder = Path(settings.output)
+    if folder.exists() and not folder.is_dir():
+        raise NotADirectoryError(f"{folder} is a file; expected a folder for the results, name another with output=")
+    there = [path.name for path in files(settings).values() if os.path.lexists(path)]
+    if there and not settings.overwrite:
+        raise ValueError(
+            f"{folder} holds results already ({', '.join(there)}); name another folder with output=, or write over "
+            "them with overwrite=true"
+        )
+    above = folder
+    while not above.exists():
+        above = above.parent
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise PermissionError(f"{above} cannot be written to; name another folder with output=")
+
+
+def write_output(settings: ScanSettings, outcome: Outcome) -> tuple[str, ...]:
+    """Write all files beside the folder's others and then move them there; returns what was decided, in sentences.
+
+    Raises:
+        OSError: the folder cannot be written to; what was begun is removed. ValueError: the format cannot hold it.
+    """
+    final, folder = files(settings), Path(settings.output)
+    made = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    half = Path(tempfile.mkdtemp(prefix=".pwan-", suffix=".tmp", dir=folder))
+    try:
+        beside = {what: half / path.name for what, path in final.items()}
+        pair = outcome.pair
+        extra = {"matched": outcome.matched, "displacement": outcome.points - pair.source_file.points}
+        written = write_points(
+            beside["points"], pair.source_file, outcome.points, fields=_turned_normals(outcome), extra=extra
+        )
+        transform = outcome.result.transform[0] if outcome.result.transform else None
+        if transform is None:
+            del final["transform"]
+        else:
+            transform.save(beside["transform"])
+        _matches(outcome).to_csv(beside["matches"], index=False)
+        found = summary(settings, outcome)
+        found["notes"] += written.notes
+        beside["result"].write_text(json.dumps(found, indent=1, allow_nan=False), encoding="utf-8")
+        _page(settings, outcome, found, beside["page"])
+        for what, path in final.items():
+            os.replace(beside[what], path)
+        return written.notes
+    finally:
+        shutil.rmtree(half, ignore_errors=True)
+        if made and not any(folder.iterdir()):
+            folder.rmdir()
+
+
+def summary(settings: ScanSettings, outcome: Outcome) -> dict[str, Any]:
+    """What result.json holds."""
+    pair, start, limits, result = outcome.pair, outcome.start, outcome.limits, outcome.result
+    linear, shift = result.affine[0].numpy(), result.translation[0, 0].numpy()
+    if start is not None:  # y -> (s y R + t) A + b + V
+        linear, shift = start.scale * start.rotation @ linear, start.translation @ linear + shift
+    near = outcome.distance[outcome.matched] if outcome.matched.any() else outcome.distance
+    return {
+        "trusted": outcome.verdict.trusted and not outcome.warnings,
+        "verdict": list(outcome.verdict.sentences),
+        "warnings": [*outcome.warnings, *outcome.verdict.warnings],
+        "source": {"file": str(pair.source_file.path), "points": len(pair.source_file.points)},
+        "reference": {"file": str(pair.reference_file.path), "points": len(pair.reference_file.points)},
+        "registered_points": [len(pair.source), len(pair.reference)],
+        "transform": {
+            "affine": linear.tolist(),
+            "translation": shift.tolist(),
+            "scale": float(abs(np.linalg.det(linear)) ** (1 / len(linear))),
+            "displacement": f"in {TRANSFORM}, of points that the start has moved" if result.transform else None,
+        },
+        "start": None
+        if start is None
+        else {
+            "scale": start.scale,
+            "rotation": start.rotation.tolist(),
+            "translation": start.translation.tolist(),
+            "changed": start.changed,
+            "reason": start.reason,
+        },
+        "mass": settings.mass if limits is None else limits.mass,
+        "distance": settings.distance if limits is None else limits.distance,
+        "limits": "given" if limits is None else limits.reason,
+        "threshold": result.history[0]["threshold"][-1]
+        if result.history and result.history[0].get("threshold")
+        else None,
+        "matched": {"points": int(outcome.matched.sum()), "share": float(outcome.matched.mean())},
+        "residual": {
+            "mean": float(near.mean()),
+            "median": float(np.median(near)),
+            "q95": float(np.quantile(near, 0.95)),
+            "max": float(near.max()),
+            "spacing": outcome.measured.spacing,
+        },
+        "folded_share": outcome.measured.folded,
+        "status": result.status[0],
+        "stop_reason": result.stop_reason[0],
+        "seconds": outcome.seconds,
+        "settings": asdict(settings),
+        "method_settings": asdict(methods.settings(settings.method, settings.method_settings)),
+        "notes": list(pair.notes),
+        "version": pwan.__version__,
+    }
+
+
+def _turned_normals(outcome: Outcome) -> dict[str, np.ndarray]:
+    """The source's normals by their field names, turned with the map: a normal n goes to J^-1 n, of its old length."""
+    file = outcome.pair.source_file
+    normals = file.normals
+    if normals is None or outcome.result.transform is None:
+        return {}
+    jacobians = outcome.result.transform[0].jacobians(outcome.begun)  # (N, D, D) d moved_j / d y_i
+    if outcome.start is not None:
+        jacobians = outcome.start.scale * outcome.start.rotation @ jacobians
+    turned = np.linalg.solve(jacobians, normals[..., None])[..., 0] * np.sign(np.linalg.det(jacobians))[:, None]
+    lengths = np.linalg.norm(turned, axis=1, keepdims=True)
+    turned *= np.linalg.norm(normals, axis=1, keepdims=True) / np.where(lengths > 0, lengths, 1.0)
+    names = file.normal_names
+    columns = [turned] if len(names) == 1 else list(turned.T)
+    return {name: column.astype(file.fields[name].dtype) for name, column in zip(names, columns, strict=True)}
+
+
+def _matches(outcome: Outcome) -> pd.DataFrame:
+    """Matched source points and their nearest reference points, by their numbers in the files, from 0."""
+    pair, here = outcome.pair, np.flatnonzero(outcome.matched)
+    there = pair.reference_rows[outcome.partner[here]]
+    return pd.DataFrame(
+        {
+            "source": pair.source_file.rows[here],
+            "reference": pair.reference_file.rows[there],
+            "distance": outcome.distance[here],
+            "weight": outcome.weight[here],
+        }
+    )
+
+
+def _page(settings: ScanSettings, outcome: Outcome, found: dict[str, Any], path: Path) -> None:
+    pair = outcome.pair
+    matched_there = np.zeros(len(pair.reference), dtype=bool)
+    matched_there[outcome.partner[outcome.matched]] = True
+    shown = Registration(settings.method, "registered", outcome.points, outcome.matched, matched_there)
+    scene = scene_json(pair.source_file.points, pair.reference, None, [shown])
+    words = [("Trust", "yes" if found["trusted"] else "no"), ("Found", "; ".join(found["verdict"]))]
+    words += [("Warning", text) for text in found["warnings"]]
+    words += [("Start", outcome.start.reason)] if outcome.start is not None else []
+    words += [("Mass", str(found["limits"]))] + [("Note", text) for text in found["notes"]]
+    numbers = {
+        "matched points": found["matched"]["points"],
+        "matched share": found["matched"]["share"],
+        **{f"distance of matched points, {name}": found["residual"][name] for name in ("median", "mean", "q95", "max")},
+        "spacing of the reference": found["residual"]["spacing"],
+        "seconds": found["seconds"],
+    }
+    table = Table("Numbers, in the reference's units", pd.DataFrame(list(numbers.items()), columns=["what", "value"]))
+    title = f"{pair.source_file.path.name} onto {pair.reference_file.path.name}"
+    caption = "Before and after, by the menu; drag to turn"
+    section = Section(
+        "Result", words, [table], scenes=[Scene(caption, scene)], files=[(RESULT, json.dumps(found, indent=1))]
+    )
+    write_page(f"pwan: {title}", [section], path)

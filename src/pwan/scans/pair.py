@@ -1,0 +1,118 @@
+"""Two files read and made ready: points to register, and the vertices or the whole scan that is moved in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from pwan.pointfiles import PointFile, read_points
+from pwan.randomness import numpy_generator
+from pwan.scans.settings import LIMIT, ScanSettings
+from pwan.shapes.surface import sample_surface
+
+EXTENT_RATIO = 3.0  # of the RMS radii, beyond which the units are doubted
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two point files, and what of them is registered.
+
+    Attributes:
+        source_file, reference_file: as they were read.
+        source: (r, D) the points that are registered: all of the file's, a random part, or points of its surface.
+        source_rows: (r,) their numbers among the file's points, None for points of its surface.
+        reference: (q, D), reference_rows: (q,) the same of the reference.
+        notes: what was decided on the way, in sentences that name the file.
+    """
+
+    source_file: PointFile
+    reference_file: PointFile
+    source: np.ndarray
+    source_rows: np.ndarray | None
+    reference: np.ndarray
+    reference_rows: np.ndarray
+    notes: tuple[str, ...]
+
+    @property
+    def whole(self) -> bool:
+        """Whether the registered source points are those of the file, in its order."""
+        return self.source_rows is not None and len(self.source_rows) == len(self.source_file.points)
+
+
+def read_pair(settings: ScanSettings) -> Pair:
+    """Read both files.
+
+    Raises:
+        OSError: a file is not there or cannot be read.
+        ValueError: a file's content is at fault, or both cannot be registered onto each other; names the file.
+    """
+    source, reference = (
+        read_points(path, key=key, raw=raw, drop_invalid=settings.drop_invalid)
+        for path, key, raw in (
+            (settings.source, settings.source_key, settings.source_raw),
+            (settings.reference, settings.reference_key, settings.reference_raw),
+        )
+    )
+    (_, d), (_, other) = source.points.shape, reference.points.shape
+    if d != other:
+        raise ValueError(
+            f"{source.path} has {d} coordinates a point and {reference.path} has {other}; expected as many in both. "
+            "Drop or add a coordinate in one of them, or name the columns with source_key= or reference_key="
+        )
+    notes = [f"{file.path.name}: {note}" for file in (source, reference) for note in file.notes]
+    for file in (source, reference):
+        if len(file.points) < d + 1:
+            raise ValueError(
+                f"{file.path} holds {len(file.points)} points; expected at least {d + 1} in {d}-D. Check that the "
+                "export wrote all of them"
+            )
+        if not np.ptp(file.points, axis=0).any():
+            raise ValueError(f"{file.path} holds the same point {len(file.points)} times; expected points that differ")
+    rows: np.ndarray | None
+    if settings.sample is not None:
+        if source.triangles is None or not len(source.triangles) or d != 3:
+            raise ValueError(
+                f"{source.path} has no faces to draw {settings.sample} points on; leave sample out, or export a mesh"
+            )
+        draw = numpy_generator(settings.seed, "scan", "surface")
+        points, rows = sample_surface(source.points, source.triangles, settings.sample, draw), None
+    else:
+        points, rows = _part(source, settings.seed, "source", notes)
+    staying, staying_rows = _part(reference, settings.seed, "reference", notes)
+    return Pair(source, reference, points, rows, staying, staying_rows, tuple(notes))
+
+
+def _part(file: PointFile, seed: int, name: str, notes: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    """The points to register and their numbers: all, or a random part of a large scan."""
+    if len(file.points) <= LIMIT:
+        return file.points, np.arange(len(file.points))
+    rows = np.sort(numpy_generator(seed, "scan", name).choice(len(file.points), LIMIT, replace=False))
+    notes.append(f"{file.path.name}: {LIMIT} of {len(file.points)} points are registered, chosen at random")
+    return file.points[rows], rows
+
+
+def doubtful_units(source: np.ndarray, reference: np.ndarray) -> str:
+    """A sentence where the extents of two sets differ more than threefold, else nothing."""
+    radius: Callable[[np.ndarray], float] = lambda points: float(np.sqrt(points.var(0).sum()))  # noqa: E731
+    here, there = radius(source), radius(reference)
+    if 1 / EXTENT_RATIO <= here / there <= EXTENT_RATIO:
+        return ""
+    return (
+        f"the extents differ more than threefold (RMS radius {here:.4g} against {there:.4g}): are both in the same "
+        "units? scale=true looks for the scale"
+    )
+
+
+def stem(path: Path) -> str:
+    """The file's name without its suffix, and without that below .gz."""
+    inner = path.with_suffix("") if path.suffix.lower() == ".gz" else path
+    return inner.stem or inner.name
+
+
+def suffixes(path: Path) -> str:
+    """The suffix of the file, with .gz where it ends so."""
+    inner = path.with_suffix("") if path.suffix.lower() == ".gz" else path
+    return inner.suffix + (path.suffix if inner != path else "")

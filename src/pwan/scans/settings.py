@@ -1,0 +1,58 @@
+"""What a registration of two files may be told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pwan import methods
+from pwan.settings import check_ranges
+
+LIMIT = 200_000  # points of a set that are registered; of more a random part is, and all are moved
+
+
+@dataclass(frozen=True)
+class ScanSettings:
+    """Settings of :func:`pwan.scans.register_files`.
+
+    Attributes:
+        source: the file that moves. reference: the file that stays.
+        output: the folder for the results, made if it is not there.
+        mass: how many points of the source are to be matched (the paper's m). distance: how far a point may be matched
+            (the paper's h), in the reference's units. At most one of them; with neither the mass is estimated.
+        init: "auto" looks for a rotation and a shift to start from, and leaves sets alone that are near each other;
+            "none" starts from the files as they are.
+        scale: look for a scale too, for files in different units.
+        sample: so many points of the source's surface are registered (it must have faces), and its vertices moved.
+        method, method_settings: a method of ``pwan.methods`` and what differs from its defaults.
+        seed: the same seed gives the same result.
+        drop_invalid: leave out points with NaN or infinite coordinates.
+        overwrite: write over results that are there.
+        source_key, reference_key, source_raw, reference_raw: as ``key`` and ``raw`` of :func:`pwan.read_points`.
+    """
+
+    source: str
+    reference: str
+    output: str = "registered"
+    mass: float | None = None
+    distance: float | None = None
+    init: Literal["auto", "none"] = "auto"
+    scale: bool = False
+    sample: int | None = None
+    method: str = "pwan"
+    method_settings: dict[str, Any] = field(default_factory=dict)
+    seed: int = 0
+    drop_invalid: bool = False
+    overwrite: bool = False
+    source_key: str | None = None
+    reference_key: str | None = None
+    source_raw: str | None = None
+    reference_raw: str | None = None
+
+    def __post_init__(self) -> None:
+        check_ranges(self, positive=("mass", "distance", "sample"))
+        if self.mass is not None and self.distance is not None:
+            raise ValueError("give mass (how many points are matched) or distance (how far), not both")
+        chosen = methods.settings(self.method, self.method_settings)
+        if (self.mass or self.distance) and getattr(chosen, "type", None) == "complete":
+            raise ValueError(f"method {self.method} matches all of both sets; leave mass and distance out")

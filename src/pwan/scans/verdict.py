@@ -1,0 +1,89 @@
+"""Whether a registration is to be trusted, in plain words, from what can be measured without a truth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+NEAR, FAR = 1.5, 3.0  # median distance of matched points, in spacings of the reference: good up to, bad from
+FOLDED = 0.01  # share of points at which the map turns space inside out
+LITTLE = 0.3  # share of the smaller set
+TAIL = 6.0  # distance of the worst twentieth of the matched points, in their median: something was matched by force
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What is known of a finished registration.
+
+    Attributes:
+        failed: the method's reason where it failed, else empty.
+        matched: share of the source's points that are matched. of_smaller: matched points over the smaller set.
+        residual, tail: median and 95th percentile of the distances of matched points to the reference, input units.
+        spacing: median distance of neighbours in the reference, input units.
+        folded: share of the points at which the map folds; None where the method cannot tell.
+        settled: whether the discrepancy had stopped to fall; None where the method has no history.
+        at_bound: all of the smaller set was matched without being asked for.
+    """
+
+    failed: str
+    matched: float
+    of_smaller: float
+    residual: float
+    tail: float
+    spacing: float
+    folded: float | None
+    settled: bool | None
+    at_bound: bool
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """trusted: no warning. sentences: what was found. warnings: why it is not to be trusted."""
+
+    trusted: bool
+    sentences: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def judge(found: Measured) -> Verdict:
+    """The verdict on what was measured."""
+    if found.failed:
+        return Verdict(False, (), (f"the registration failed: {found.failed}",))
+    sentences, warnings = [], []
+    ratio = found.residual / found.spacing
+    sentences.append(f"{found.matched:.0%} of the source's points are matched")
+    sentences.append(
+        f"half of them lie within {found.residual:.4g} of the reference, {ratio:.2g} times the spacing of its points"
+    )
+    if found.settled is not None:
+        sentences.append("it has converged" if found.settled else "it had not settled when its steps were taken")
+    if found.settled is False:
+        warnings.append("the discrepancy was still changing at the end: try method.steps=400")
+    if ratio > FAR:
+        warnings.append(
+            f"matched points lie {ratio:.2g} spacings from the reference: the sets do not fit. Is the start right "
+            "(init=auto), do both show the same thing, is the transform stiff enough or too stiff (method.coherence)?"
+        )
+    elif ratio > NEAR:
+        sentences.append("that is a loose fit")
+    if found.of_smaller < LITTLE:
+        warnings.append(f"only {found.of_smaller:.0%} of the smaller set has partners: too little to go by")
+    if found.at_bound and found.tail > TAIL * max(found.residual, found.spacing):
+        warnings.append(
+            "all of the smaller set was matched, and some of it lies far from any partner: give a smaller mass"
+        )
+    if found.folded:
+        words = f"the map folds at {found.folded:.1%} of the points"
+        (warnings if found.folded > FOLDED else sentences).append(words)
+    return Verdict(not warnings, tuple(sentences), tuple(warnings))
+
+
+def settled(losses: list[float]) -> bool | None:
+    """Whether the mean discrepancy of the last tenth of the steps is within a tenth of that of the tenth before; None
+    for too few steps."""
+    part = len(losses) // 10
+    if part < 3:
+        return None
+    last, before = np.mean(losses[-part:]), np.mean(losses[-2 * part : -part])
+    return bool(abs(last - before) <= 0.1 * abs(before) + 1e-9 * abs(losses[0]))

@@ -1,0 +1,254 @@
+"""Registering one file onto another, from the command line to what lies in the folder afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pwan import read_points, scans, shapes
+from pwan.app import main as run_py
+from pwan.app import own_scans
+from pwan.registration.space import SpaceTransform
+from pwan.scans import output, pair
+from pwan.synthesis import SynthesisSettings, make_problem
+
+QUICK = ["method=soft_assignment", "method.steps=15", "method.rank=20", "init=none"]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    """A source with normals in PLY and a reference in CSV: two crops of a torus."""
+    problem = make_problem(
+        shapes.load("torus"), SynthesisSettings(points=150, keep=0.8, deformation_lambda=50.0), seed=0, trials=[0]
+    )
+    source, reference = problem.source[0].numpy(), problem.reference[0].numpy()
+    normals = np.random.default_rng(0).normal(size=source.shape)
+    lines = [" ".join(f"{value:.8f}" for value in row) + " 7" for row in np.column_stack([source, normals])]
+    names = "".join(f"property double {name}\n" for name in ("x", "y", "z", "nx", "ny", "nz")) + "property uchar red\n"
+    head = f"ply\nformat ascii 1.0\nelement vertex {len(source)}\n{names}end_header\n"
+    (tmp_path / "a.ply").write_text(head + "\n".join(lines) + "\n")
+    pd.DataFrame(reference, columns=["x", "y", "z"]).to_csv(tmp_path / "b.csv", index=False, sep=";")
+    return tmp_path / "a.ply", tmp_path / "b.csv"
+
+
+def register(*arguments: Any) -> int:
+    return own_scans.main([str(argument) for argument in arguments])
+
+
+def test_two_files_become_a_moved_file_and_what_explains_it(files, tmp_path, capsys):
+    source, reference = files
+    folder = tmp_path / "out"
+    assert register(source, reference, f"output={folder}", *QUICK) == 0
+    said = capsys.readouterr().out
+    assert "points have partners" in said and "of the source's points are matched" in said and "report.html" in said
+    assert sorted(path.name for path in folder.iterdir()) == [
+        *("a_registered.ply", "matches.csv", "report.html", "result.json", "transform.pwan")
+    ]
+    before, after = read_points(source), read_points(folder / "a_registered.ply")
+    np.testing.assert_array_equal(after.fields["red"], before.fields["red"])
+    found = json.loads((folder / "result.json").read_text())
+    moved = SpaceTransform.load(folder / "transform.pwan")(before.points)
+    np.testing.assert_allclose(after.points, moved, atol=1e-6)
+    displacement = np.column_stack([after.fields[f"displacement_{axis}"] for axis in "xyz"])
+    np.testing.assert_allclose(after.points - before.points, displacement, atol=1e-6)
+    matches = pd.read_csv(folder / "matches.csv")
+    assert len(matches) == found["matched"]["points"] == int(after.fields["matched"].sum())
+    there = read_points(reference).points[matches["reference"]]
+    lengths = np.linalg.norm(after.points[matches["source"]] - there, axis=1)
+    np.testing.assert_allclose(matches["distance"], lengths, atol=1e-6)
+    assert found["residual"]["median"] == pytest.approx(np.median(lengths), abs=1e-6)
+    assert found["mass"] == pytest.approx(found["limits"] and found["mass"]) and found["version"]
+    page = (folder / "report.html").read_text()
+    assert (
+        "a.ply onto b.csv" in page and "registered, matched" in page and "truth" not in page.split("<body>")[1][:5000]
+    )
+
+
+def test_a_rigid_turn_is_undone_and_normals_turn_with_it(tmp_path):
+    points = shapes.load("torus").points[:200]
+    turn, shift = np.array([[0.0, 0, 1], [1, 0, 0], [0, 1, 0]]), np.array([5.0, -3, 2])
+    normals = points / np.linalg.norm(points, axis=1, keepdims=True)
+    np.savez(tmp_path / "a.npz", points=(points - shift) @ turn.T, normals=normals @ turn.T)
+    np.save(tmp_path / "b.npy", points)
+    more = ["method.transform=rigid", "method.steps=60", "method.stages=0", "mass=200"]
+    assert register(tmp_path / "a.npz", tmp_path / "b.npy", f"output={tmp_path / 'out'}", *more) == 0
+    found = json.loads((tmp_path / "out" / "result.json").read_text())
+    moved = read_points(tmp_path / "out" / "a_registered.npz", key="points")
+    assert np.abs(moved.points - points).max() < 0.2  # a torus turns in itself, so its points are compared loosely
+    linear = np.array(found["transform"]["affine"])
+    np.testing.assert_allclose(linear @ linear.T, np.eye(3), atol=1e-5)
+    np.testing.assert_allclose(moved.fields["normals"], (normals @ turn.T) @ linear, atol=1e-5)
+    by_hand = ((points - shift) @ turn.T) @ linear + found["transform"]["translation"]
+    np.testing.assert_allclose(moved.points, by_hand, atol=1e-4)
+
+
+def test_points_of_a_surface_are_registered_and_its_vertices_moved(tmp_path):
+    torus = shapes.load("torus")
+    (tmp_path / "a.off").write_text(
+        f"OFF\n{len(torus.vertices)} {len(torus.faces)} 0\n"
+        + "".join(f"{x} {y} {z}\n" for x, y, z in torus.vertices + 0.05)
+        + "".join(f"3 {a} {b} {c}\n" for a, b, c in torus.faces)
+    )
+    np.save(tmp_path / "b.npy", torus.points[:300])
+    assert register(tmp_path / "a.off", tmp_path / "b.npy", f"output={tmp_path / 'out'}", "sample=200", *QUICK) == 0
+    moved = read_points(tmp_path / "out" / "a_registered.off")
+    np.testing.assert_array_equal(moved.faces, torus.faces)
+    assert np.linalg.norm(moved.points - torus.vertices, axis=1).mean() < 0.7 * np.linalg.norm([0.05] * 3)
+    found = json.loads((tmp_path / "out" / "result.json").read_text())
+    assert found["registered_points"][0] == 200 and any("not written: matched" in note for note in found["notes"])
+
+
+def test_of_a_large_scan_a_part_is_registered_and_all_is_moved(files, tmp_path, monkeypatch):
+    monkeypatch.setattr(pair, "LIMIT", 80)
+    assert register(*files, f"output={tmp_path / 'out'}", "mass=100", *QUICK) == 0
+    found = json.loads((tmp_path / "out" / "result.json").read_text())
+    assert found["registered_points"] == [80, 80] and found["source"]["points"] == 120
+    assert len(read_points(tmp_path / "out" / "a_registered.ply").points) == 120
+    assert any("80 of 120 points are registered" in note for note in found["notes"])
+    assert pd.read_csv(tmp_path / "out" / "matches.csv")["reference"].max() > 80  # numbers in the file, not in the part
+
+
+def test_both_ways_in_give_the_same_files_and_results_are_not_written_over(files, tmp_path, capsys):
+    named = [f"source={files[0]}", f"reference={files[1]}", *QUICK, "mass=90"]
+    conf = Path(__file__).parents[2] / "conf"
+    assert run_py(["task=register", *named, f"output={tmp_path / 'one'}"], conf=conf) == 0
+    with pytest.raises(SystemExit) as ended:
+        own_scans.command(["register", *map(str, files), *QUICK, "mass=90", f"output={tmp_path / 'two'}"])
+    assert ended.value.code == 0
+    one, two = ((tmp_path / name / "a_registered.ply").read_bytes() for name in ("one", "two"))
+    assert one == two
+    capsys.readouterr()
+    assert run_py(["task=register", *named, f"output={tmp_path / 'one'}"], conf=conf) == 2
+    assert "holds results already" in capsys.readouterr().err
+    assert run_py(["task=register", *named, f"output={tmp_path / 'one'}", "overwrite=true", "seed=1"], conf=conf) == 0
+
+
+def test_inputs_come_from_a_file_and_names_may_hold_anything(files, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    odd = tmp_path / "scan [2], a=b ${x} (copy).ply"
+    odd.write_bytes(files[0].read_bytes())
+    (tmp_path / "in.yaml").write_text(
+        f"source: '{odd.name}'\nreference: b.csv\noutput: from file\nmass: 90\ninit: none\n"
+        "method: soft_assignment\nmethod_settings:\n  steps: 5\n  rank: 20\n"
+    )
+    assert register("inputs=in.yaml", "output=here") == 0  # the command line counts more
+    assert (tmp_path / "here" / "scan [2], a=b ${x} (copy)_registered.ply").exists()
+    assert json.loads((tmp_path / "here" / "result.json").read_text())["mass"] == 90
+    assert register(odd.name, "b.csv", "output=again", *QUICK) == 0
+
+
+WRONG = [
+    (["nothing.ply", "b.csv"], "nothing.ply: there is no such file"),
+    (["a.ply"], "no reference was named"),
+    ([], "no source and no reference was named"),
+    (["a.ply", "b.csv", "c.csv"], "expected two files, source and reference, got 3"),
+    (["a.ply", "b.csv", "mas=5"], "unknown key 'mas' (did you mean 'mass'?)"),
+    (["a.ply", "b.csv", "mass=many"], "mass must be a number or null, got 'many'"),
+    (
+        ["a.ply", "b.csv", "mass=5", "distance=1"],
+        "give mass (how many points are matched) or distance (how far), not both",
+    ),
+    (["a.ply", "b.csv", "mass=-5"], "mass must be positive"),
+    (["a.ply", "b.csv", "mass=5000"], "at most the size of the smaller set, 120"),
+    (["a.ply", "b.csv", "method=pwann"], "unknown method 'pwann' (did you mean 'pwan'?)"),
+    (["a.ply", "b.csv", "method.stepz=5"], "method pwan has no setting 'stepz' (did you mean 'steps'?)"),
+    (["a.ply", "b.csv", "sample=50"], "a.ply has no faces to draw 50 points on"),
+    (["a.ply", "b.csv", "output=a.ply"], "a.ply is a file; expected a folder for the results"),
+    (["a.ply", "flat.xyz"], "a.ply has 3 coordinates a point and flat.xyz has 2"),
+    (["a.ply", "few.xyz"], "few.xyz holds 3 points; expected at least 4 in 3-D"),
+    (["a.ply", "same.xyz"], "same.xyz holds the same point 5 times"),
+    (["a.ply", "hole.xyz"], "hole.xyz: expected finite coordinates"),
+    (["a.ply", "empty.xyz"], "empty.xyz: "),
+    (["a.ply", "b.csv", "--flag"], "unknown option '--flag'; settings are written as key=value"),
+    (["inputs=list.yaml"], "list.yaml must hold settings as 'key: value' lines"),
+    (["inputs=bad.yaml"], "bad.yaml is not a YAML file of settings"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "words"), WRONG)
+def test_wrong_input_is_one_sentence_and_leaves_nothing(files, tmp_path, monkeypatch, capsys, arguments, words):
+    monkeypatch.chdir(tmp_path)
+    Path("flat.xyz").write_text("0 0\n1 0\n0 1\n1 1\n")
+    Path("few.xyz").write_text("0 0 0\n1 0 0\n0 1 0\n")
+    Path("same.xyz").write_text("1 2 3\n" * 5)
+    Path("hole.xyz").write_text("0 0 0\n1 0 0\nnan 1 0\n0 0 1\n1 1 1\n")
+    Path("empty.xyz").write_text("")
+    Path("list.yaml").write_text("- a\n- b\n")
+    Path("bad.yaml").write_text("source: [\n")
+    there = sorted(os.listdir())
+    assert own_scans.main(arguments) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: ") and words in said and "Traceback" not in said
+    assert sorted(os.listdir()) == there
+
+
+def test_points_that_are_not_finite_are_dropped_where_asked(files, tmp_path):
+    source, reference = files
+    rows = source.read_text().splitlines()
+    at = rows.index("end_header") + 1
+    rows[at] = "nan nan nan 0 0 1 7"
+    source.write_text("\n".join(rows) + "\n")
+    assert register(source, reference, f"output={tmp_path / 'out'}", "drop_invalid=true", *QUICK) == 0
+    found = json.loads((tmp_path / "out" / "result.json").read_text())
+    assert any("dropped 1 of 120 points" in note for note in found["notes"])
+    assert pd.read_csv(tmp_path / "out" / "matches.csv")["source"].min() > 0  # numbers of the file
+
+
+def test_other_units_are_doubted_and_scaled_only_where_asked(files, tmp_path, capsys):
+    source, reference = files
+    thousandth = pd.read_csv(reference, sep=";") / 1000.0
+    thousandth.to_csv(tmp_path / "mm.csv", index=False)
+    assert register(source, tmp_path / "mm.csv", f"output={tmp_path / 'out'}", "mass=90", *QUICK) == 0
+    said = capsys.readouterr().out
+    assert "the extents differ more than threefold" in said and "not to be trusted" in said
+    assert not json.loads((tmp_path / "out" / "result.json").read_text())["trusted"]
+
+
+@pytest.mark.parametrize("where", ["write_points", "_page"])
+def test_a_run_stopped_while_it_writes_leaves_nothing(files, tmp_path, monkeypatch, capsys, where):
+    def stop(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(output, where, stop)
+    assert register(*files, f"output={tmp_path / 'out'}", *QUICK) == 130
+    assert "Nothing was written" in capsys.readouterr().err and not (tmp_path / "out").exists()
+
+
+def test_help_names_every_setting(capsys):
+    assert own_scans.main(["--help"]) == 0
+    said = capsys.readouterr().out
+    for name in scans.ScanSettings.__dataclass_fields__:
+        assert name == "method_settings" or name in said.lower()
+
+
+CASES = os.environ.get("PWAN_CASES")
+PAIRS = ["G01_utm", "G02_plain", "G05_identical", "G08_coplanar", "G09_2d", "G14_outliers"]
+
+
+@pytest.mark.skipif(not CASES, reason="PWAN_CASES names no folder with the cases")
+@pytest.mark.parametrize("name", PAIRS)
+def test_reported_pairs_are_registered(name, tmp_path):
+    assert CASES is not None
+    source, reference, truth = (Path(CASES) / f"{name}_{what}.npy" for what in ("source", "reference", "truth"))
+    assert register(source, reference, f"output={tmp_path}", "method=soft_assignment") == 0
+    moved, before, true = (np.load(path) for path in (tmp_path / f"{name}_source_registered.npy", source, truth))
+    assert moved.shape == before.shape and np.isfinite(moved).all()
+    error, start = (((points - true) ** 2).sum(1).mean() for points in (moved, before))
+    assert error <= 0.5 * start + 1e-4 * before.var(0).sum(), (error, start)
+    if name == "G08_coplanar":
+        assert np.abs(moved[:, 2]).max() < 1e-6
+
+
+@pytest.mark.skipif(not CASES, reason="PWAN_CASES names no folder with the cases")
+@pytest.mark.parametrize("name", ["G09_2d_vs_3d", "G10_one_point", "G10_three_points", "G18_nan"])
+def test_reported_pairs_that_cannot_be_registered_are_refused(name, tmp_path, capsys):
+    assert CASES is not None
+    source, reference = (Path(CASES) / f"{name}_{what}.npy" for what in ("source", "reference"))
+    assert register(source, reference, f"output={tmp_path / 'out'}") == 2
+    assert name in capsys.readouterr().err and not (tmp_path / "out").exists()
