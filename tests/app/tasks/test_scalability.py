@@ -151,3 +151,14 @@ def test_more_points_than_a_shape_without_a_surface_has(tmp_path, capsys):
     assert run(tmp_path, "shape=fish", "options.sizes=[60,1000]") == 2
     assert "no surface" in capsys.readouterr().err
     assert not (tmp_path / "rows.jsonl").exists()
+
+
+def test_what_ran_under_a_larger_limit_has_no_reason_under_a_smaller_one(tmp_path, monkeypatch):
+    sizes = "options.sizes=[30,60]"
+    assert run(tmp_path, sizes) == 0
+    monkeypatch.setattr(scalability, "_refusal", lambda *_: ("would take too long", 9.0))
+    assert run(tmp_path, sizes, "options.limit_seconds=5") == 0
+    summary = pd.read_csv(tmp_path / "summary.csv")
+    assert summary["status"].tolist() == ["ok", "ok"] and summary["reason"].isna().all()
+    assert run(tmp_path, "options.sizes=[30,60,90]", "options.limit_seconds=5") == 0
+    assert pd.read_csv(tmp_path / "summary.csv")["reason"].tolist()[2] == "would take too long"
