@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import torch
 from pwan import RegistrationResult, methods, register, shapes
 from pwan.problem import RegistrationProblem
 from pwan.registration import pipeline
+from pwan.registration.estimate import estimate_limits
 from pwan.registration.settings import PwanSettings
 from pwan.synthesis import SynthesisSettings, make_problem
 
@@ -241,6 +243,37 @@ def test_distance_has_the_units_of_the_points(pair: tuple[np.ndarray, np.ndarray
     )
 
 
+def test_mass_auto_is_estimated_for_each_problem(problem: RegistrationProblem) -> None:
+    options = {**FAST, "seed": 4}
+    masses = [estimate_limits(y, x, seed=4).mass for y, x in zip(problem.source, problem.reference, strict=True)]
+    found = register(problem.source, problem.reference, mass="auto", **options)
+    given = register(problem.source, problem.reference, mass=masses, **options)
+    assert torch.equal(found.transformed, given.transformed)
+
+
+def test_objects_with_points_are_taken_by_their_attributes(pair: tuple[np.ndarray, np.ndarray]) -> None:
+    source, reference = pair
+    plain = register(source, reference, **FAST)
+    mesh, cloud = (
+        SimpleNamespace(vertices=source, faces=None),
+        SimpleNamespace(points=[tuple(row) for row in reference]),
+    )
+    found = register(mesh, cloud, **FAST)
+    assert isinstance(found.transformed, np.ndarray)
+    np.testing.assert_array_equal(found.transformed, plain.transformed)
+
+
+@pytest.mark.parametrize("dimension", [2, 3])
+def test_a_result_draws_itself(pair: tuple[np.ndarray, np.ndarray], dimension: int, tmp_path: Path) -> None:
+    source, reference = (np.ascontiguousarray(points[:, :dimension]) for points in pair)
+    figure = register(source, reference, mass=30, **FAST).plot()
+    titles = [axes.get_title() for axes in figure.axes]
+    assert titles == ["initial sets", f"registered, {30 / 48:.0%} of the source matched"]
+    figure.savefig(tmp_path / "a.png")
+    batch = register(torch.from_numpy(source)[None], torch.from_numpy(reference)[None], mass=30, **FAST)
+    assert [axes.get_title() for axes in batch.plot(0).axes] == titles
+
+
 BAD = {
     "both given": (lambda s, r: register(s, r, mass=3, distance=1.0), "not both"),
     "NaN": (lambda s, r: register(np.where(s == s[3, 0], np.nan, s), r), "finite.*row 3"),
@@ -257,6 +290,10 @@ BAD = {
     "mass negative": (lambda s, r: register(s, r, mass=-1), "mass must be positive"),
     "mass NaN": (lambda s, r: register(s, r, mass=float("nan")), "mass must be positive"),
     "mass a word": (lambda s, r: register(s, r, mass="many"), "mass must be a number"),
+    "batch sizes, auto": (
+        lambda s, r: register(np.stack([s] * 2), np.stack([r] * 3), mass="auto"),
+        "2 problems and reference 3",
+    ),
     "mass two numbers": (lambda s, r: register(s, r, mass=[1, 2]), "one for each of the 1"),
     "mass a truth value": (lambda s, r: register(s, r, mass=True), "mass must be a number"),
     "distance infinite": (lambda s, r: register(s, r, distance=np.inf), "positive and finite"),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -13,27 +13,55 @@ from torch import Tensor
 from pwan import methods
 from pwan.problem import Observer, RegistrationProblem, RegistrationResult
 from pwan.randomness import derive_seed
+from pwan.registration.estimate import estimate_limits
+
+
+@dataclass
+class Registered(RegistrationResult):
+    """A result with the sets that it is of.
+
+    Attributes:
+        source, reference: the points as they were given, not copies.
+    """
+
+    source: Any = None
+    reference: Any = None
+
+    def plot(self, problem: int = 0) -> Any:
+        """A matplotlib figure of the sets before and after, of one problem; ``.savefig("a.png")`` keeps it."""
+        from pwan.report.registration_figure import registration_figure
+
+        names = ("source", "reference", "transformed", "matched", "reference_matched")
+        arrays = [np.asarray(torch.as_tensor(getattr(self, name)).cpu()) for name in names]
+        return registration_figure(
+            *(
+                array if array.ndim == base else array[problem]
+                for array, base in zip(arrays, (2, 2, 2, 1, 1), strict=True)
+            )
+        )
 
 
 def register(
     source: Any,
     reference: Any,
     *,
-    mass: float | Sequence[float] | Any | None = None,
+    mass: float | Sequence[float] | Literal["auto"] | Any | None = None,
     distance: float | Sequence[float] | Any | None = None,
     method: str = "pwan",
     seed: int = 0,
     observer: Observer | None = None,
     **options: Any,
-) -> RegistrationResult:
+) -> Registered:
     """Move the source onto the reference, matching all of the smaller set, a given mass, or what is near enough.
 
     Args:
         source: points that move, a numpy array or a torch tensor of shape (r, D), or (B, r, D) for B problems of equal
-            sizes solved at once; D is 2 or 3. Never changed.
-        reference: points that stay, (q, D) or (B, q, D).
+            sizes solved at once; D is 2 or 3. Or an object with such points: a mesh's ``vertices`` (trimesh, Open3D) or
+            a cloud's ``points`` (Open3D, :class:`pwan.PointFile`). Never changed.
+        reference: points that stay, (q, D) or (B, q, D), or such an object.
         mass: how many points are to be matched (the paper's m), one number or one for each problem, at most the size of
-            the smaller set; with a fraction the point at the threshold counts in part.
+            the smaller set; with a fraction the point at the threshold counts in part. "auto" estimates it for sets
+            that are roughly aligned (:func:`pwan.registration.estimate.estimate_limits`, which also gives its reasons).
         distance: how far a point may be matched (the paper's h), in the units of the points. At most one of mass and
             distance may be given; with neither, all of the smaller set is matched.
         method: a name out of ``pwan.methods.names()``.
@@ -43,8 +71,8 @@ def register(
             ``transform="rigid"`` or ``refinement="none"``.
 
     Returns:
-        A :class:`RegistrationResult` in input coordinates whose arrays are of the kind (numpy or torch), device and
-        floating type of the source; for one problem, without the leading B and the lists of B.
+        A :class:`RegistrationResult` with a ``plot()``, in input coordinates, whose arrays are of the kind (numpy or
+        torch), device and floating type of the source; for one problem, without the leading B and the lists of B.
         ``transformed = source @ affine + translation + displacement``. ``result.transform(points)`` moves any points
         of the source's coordinates, (M, D) in float64, by the transform that was found (``result.transform[k]`` of a
         batch); it also has ``folded(points)``, ``jacobians(points)``, ``to_dict()`` and ``save(path)``, and is None for
@@ -59,6 +87,7 @@ def register(
     """
     if mass is not None and distance is not None:
         raise ValueError("give mass (how many points are matched) or distance (how far), not both")
+    source, reference = _points_of(source), _points_of(reference)
     y, x = _points("source", source), _points("reference", reference)
     if _ndim(source) != _ndim(reference):
         raise ValueError(
@@ -67,17 +96,30 @@ def register(
     single = _ndim(source) == 2
     y, x = (y[None], x[None]) if single else (y, x)
     count = y.shape[0]
+    if not isinstance(seed, (int, np.integer)) or isinstance(seed, bool):
+        raise ValueError(f"seed must be a whole number, got {seed!r}")
+    if isinstance(mass, str):
+        if mass != "auto":
+            raise ValueError(f'mass must be a number, one for each problem, or "auto", got {mass!r}')
+        RegistrationProblem(y, x)  # checks them
+        mass = [estimate_limits(*pair, seed=seed).mass for pair in zip(y, x, strict=True)]
     problem = RegistrationProblem(
         y, x, mass=_numbers("mass", mass, count), distance=_numbers("distance", distance, count)
     )
-    if not isinstance(seed, (int, np.integer)) or isinstance(seed, bool):
-        raise ValueError(f"seed must be a whole number, got {seed!r}")
     limited = mass is not None or distance is not None
     if limited and getattr(methods.settings(method, options), "type", None) == "complete":
         raise ValueError(f"method {method} matches all of both sets; leave mass and distance out")
     seeds = [derive_seed(seed, k, "method") for k in range(count)]
     result = methods.run(method, problem, options, seeds=seeds, observer=observer)
-    return _like(source, result, single)
+    return _like(source, reference, result, single)
+
+
+def _points_of(given: Any) -> Any:
+    """The points of an object that has some; arrays, tensors and lists as they are."""
+    if hasattr(given, "shape"):
+        return given
+    found = getattr(given, "vertices", getattr(given, "points", None))
+    return given if found is None else np.asarray(found)
 
 
 def _ndim(points: Any) -> int:
@@ -117,7 +159,7 @@ def _numbers(name: str, value: Any, count: int) -> Tensor | None:
     return numbers.expand(count).clone() if numbers.ndim == 0 else numbers
 
 
-def _like(source: Any, result: RegistrationResult, single: bool) -> RegistrationResult:
+def _like(source: Any, reference: Any, result: RegistrationResult, single: bool) -> Registered:
     """The result with arrays of the source's kind and floating type, and without B for a single problem."""
 
     def convert(values: Tensor) -> Any:
@@ -150,4 +192,4 @@ def _like(source: Any, result: RegistrationResult, single: bool) -> Registration
         changed["potential"] = first([potential(f) for f in result.potential])
     for name in ("status", "stop_reason", "steps", "seconds", "history", "transform"):
         changed[name] = first(getattr(result, name))
-    return replace(result, **changed)
+    return Registered(**changed, source=source, reference=reference)

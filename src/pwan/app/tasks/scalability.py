@@ -167,7 +167,11 @@ def _measure_method(
         bar.update(start + wanted - bar.n)
         done = [there[k] for k in range(wanted) if k in there]
         lines.append(
-            {**_line(entry.name, points, done, reason if missing else ""), "seconds_predicted": seconds, "limit": settings.limit_seconds}
+            {
+                **_line(entry.name, points, done, reason if missing else ""),
+                "seconds_predicted": seconds,
+                "limit": settings.limit_seconds,
+            }
         )
     return lines
 

@@ -1,0 +1,36 @@
+"""Two sets before and after a registration, as a figure to look at in a notebook."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from pwan.report.trial_figure import LEFT, REFERENCE, SOURCE, UNMATCHED, frame, scatter
+
+
+def registration_figure(
+    source: np.ndarray,
+    reference: np.ndarray,
+    transformed: np.ndarray,
+    matched: np.ndarray,
+    reference_matched: np.ndarray,
+) -> Figure:
+    """The sets (r, D) and (q, D) beside the registered source (r, D), by what was matched, (r,) and (q,)."""
+    flat = source.shape[1] == 2
+    figure = Figure(figsize=(10, 5), dpi=110, layout="constrained")
+    FigureCanvasAgg(figure)
+    before, after = figure.subplots(1, 2, subplot_kw={} if flat else {"projection": "3d"})
+    before.set_title("initial sets", fontsize=9)
+    after.set_title(f"registered, {matched.mean():.0%} of the source matched", fontsize=9)
+    scatter(before, reference, REFERENCE, "reference")
+    scatter(before, source, SOURCE, "source")
+    r, q = len(source), len(reference)
+    scatter(after, reference[~reference_matched], UNMATCHED, "reference, not matched", of=q)
+    scatter(after, reference[reference_matched], REFERENCE, "reference, matched", of=q)
+    scatter(after, transformed[~matched], LEFT, "source, not matched", of=r)
+    scatter(after, transformed[matched], SOURCE, "source, matched", of=r)
+    for axes in (before, after):
+        frame(axes, np.concatenate([source, reference, transformed]), flat)
+        axes.legend(fontsize=7, loc="upper left", markerscale=2.0)
+    return figure
