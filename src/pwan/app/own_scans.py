@@ -85,6 +85,9 @@ def main(arguments: Sequence[str]) -> int:
     except (ValueError, OSError) as error:
         print(f"error: {_words(error)}", file=sys.stderr)
         return WRONG_INPUT
+    except ImportError as error:  # a method's own package
+        print(f"error: {error}", file=sys.stderr)
+        return WRONG_INPUT
     except MemoryError:
         print("error: not enough memory; register fewer points with sample=, or a thinner scan", file=sys.stderr)
         return FAILED
@@ -127,7 +130,10 @@ def parse(arguments: Sequence[str]) -> ScanSettings:
             given[key] = value
     if len(positional) > 2:
         raise ValueError(f"expected two files, source and reference, got {len(positional)}: {', '.join(positional)}")
-    for name, path in zip((name for name in ("source", "reference") if name not in given), positional, strict=False):
+    free = [name for name in ("source", "reference") if name not in given]
+    if len(positional) > len(free):
+        raise ValueError(f"{positional[-1]!r} is one file too many: source and reference are named already")
+    for name, path in zip(free, positional, strict=False):
         given[name] = path
     if "inputs" in given:
         given = {**_inputs(given.pop("inputs")), **given}
@@ -159,6 +165,8 @@ def _inputs(path: str) -> dict[str, Any]:
     if not isinstance(held, dict):
         raise ValueError(f"{path} must hold settings as 'key: value' lines, for example 'source: a.ply'")
     nested = held.pop("method_settings", None) or {}
+    if not isinstance(nested, dict):
+        raise ValueError(f"{path}: method_settings must hold 'name: value' lines, got {nested!r}")
     return {str(key): value for key, value in held.items()} | {f"{METHOD}{key}": value for key, value in nested.items()}
 
 

@@ -64,7 +64,8 @@ class Job:
         self.trainer = trainer
         self.cell, self.entry, self.shape, self.rows = cell, entry, shape, rows
         self.devices = devices_of(entry.method, trainer)
-        if self.devices and resolved["transform"] == "nonrigid" and resolved["parametrisation"] == "free":
+        several = len(self.devices.get("devices", [])) > 1
+        if several and resolved["transform"] == "nonrigid" and resolved["parametrisation"] == "free":
             raise ValueError(
                 f"method {entry.name}: parametrisation=free cannot be dealt out over {trainer.devices} devices; take "
                 "parametrisation=modes, or trainer=loop"

@@ -38,7 +38,7 @@ class TrainerSettings:
         name: "loop", a plain loop; "lightning", a PyTorch Lightning trainer around the same solver, with the same rows;
             "ddp", the points of each registration dealt out over devices, with rows that differ from those of one
             device as two training seeds do (see :class:`pwan.registration.ranks.Place`); "gpu", one GPU, which takes
-            the trials of a cell as one batch.
+            as many trials of a cell at once as surely fit.
         devices: of "ddp": GPUs where there are as many, else processes with one thread each.
 
     Raises:

@@ -72,6 +72,7 @@ def estimate_limits(source: Any, reference: Any, *, seed: int = 0) -> Limits:
     y, x = (torch.as_tensor(points).detach().to("cpu", torch.float64) for points in (source, reference))
     RegistrationProblem(y[None], x[None])  # checks them
     r, q = len(y), len(x)
+    y, x = (torch.unique(points, dim=0) for points in (y, x))  # a mesh that repeats its vertices has no spacing
     all_staying = x.numpy()
     y, x = (_sample(points, COUNTED, derive_seed(seed, name)) for points, name in ((y, "source"), (x, "reference")))
     staying = x.numpy()
@@ -105,6 +106,12 @@ def estimate_limits(source: Any, reference: Any, *, seed: int = 0) -> Limits:
         words += f", so {mass:.0f} are matched"
     words += f"; the distance is the mean spacing of the matched reference points, {spacing:.4g}"
     return Limits(mass, spacing, 1.0 if whole else overlap, spacing, overlap < LITTLE, words)
+
+
+def spacing_of(points: np.ndarray) -> float:
+    """The median distance of points (N, D) to the nearest other place that holds one, in their units."""
+    places = np.unique(points, axis=0)
+    return float(np.median(KDTree(places).query(places, 2)[0][:, 1]))
 
 
 def _sample(points: torch.Tensor, size: int, seed: int) -> torch.Tensor:

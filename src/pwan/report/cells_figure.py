@@ -38,7 +38,7 @@ def draw_cells(rows: pd.DataFrame, title: str, path: Path) -> list[Path]:
     errors = {name: rows[name].astype(float).where(good, np.inf) for name in ("mse", "mse_unrefined")}
     handles = []
     for number, method in enumerate(methods):
-        colour, mark = COLOURS[number % len(COLOURS)], MARKS[number % len(MARKS)]
+        colour, mark = COLOURS[number % len(COLOURS)], MARKS[(number + number // len(COLOURS)) % len(MARKS)]
         handles.append(Line2D([], [], color=colour, marker=mark, linestyle="none", label=method))
         for place, cell in enumerate(cells):
             here = (rows["cell"] == cell) & (rows["method"] == method)
@@ -62,7 +62,8 @@ def draw_cells(rows: pd.DataFrame, title: str, path: Path) -> list[Path]:
     handles.append(Line2D([], [], color="#333333", marker="o", fillstyle="none", linestyle="none", label="unrefined"))
     handles.append(Line2D([], [], color="#999999", linestyle="--", label="doing nothing"))
     axes.set(yscale="log", ylabel="MSE", xlim=(-0.5, len(cells) - 0.5))
-    axes.set_xticks(range(len(cells)), cells)
+    long = max(map(len, cells)) > 16  # then they would run into each other
+    axes.set_xticks(range(len(cells)), cells, rotation=30 if long else 0, ha="right" if long else "center")
     axes.grid(True, axis="y", color="#dddddd", linewidth=0.6)
     trials = rows.groupby(["cell", "method"]).size()
     count = f"{trials.min()}" if trials.min() == trials.max() else f"{trials.min()} to {trials.max()}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import tempfile
@@ -19,6 +20,7 @@ from pwan.pointfiles import write_points
 from pwan.problem import RegistrationResult
 from pwan.registration.alignment import Start
 from pwan.registration.estimate import Limits
+from pwan.registration.space import SpaceTransform
 from pwan.report.page import Scene, Section, Table, write_page
 from pwan.report.scene import scene_json
 from pwan.report.trial_figure import Registration
@@ -35,6 +37,7 @@ class Outcome:
 
     Attributes:
         pair: what was read. start: None where the files' own positions were taken. limits: None where they were given.
+        mass: that was matched, in registered points, or None. distance_limit: how far at most, or None.
         result: of the method, for the registered points, from ``start.apply`` of them.
         begun: (N, D) all points of the source at the start. points: (N, D) the same, registered.
         matched: (N,) which of them are matched. weight: (N,) how much of each counts, from 0 to 1.
@@ -45,6 +48,8 @@ class Outcome:
     pair: Pair
     start: Start | None
     limits: Limits | None
+    mass: float | None
+    distance_limit: float | None
     result: RegistrationResult
     begun: np.ndarray
     points: np.ndarray
@@ -76,6 +81,9 @@ def check_output(settings: ScanSettings) -> None:
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(f"{folder} is a file; expected a folder for the results, name another with output=")
     there = [path.name for path in files(settings).values() if os.path.lexists(path)]
+    folders = [path for path in files(settings).values() if path.is_dir()]
+    if folders:
+        raise IsADirectoryError(f"{folders[0]} is a folder where a file would be written; name another with output=")
     if there and not settings.overwrite:
         raise ValueError(
             f"{folder} holds results already ({', '.join(there)}); name another folder with output=, or write over "
@@ -115,8 +123,11 @@ def write_output(settings: ScanSettings, outcome: Outcome) -> tuple[str, ...]:
         found["notes"] += written.notes
         beside["result"].write_text(json.dumps(found, indent=1, allow_nan=False), encoding="utf-8")
         _page(settings, outcome, found, beside["page"])
-        for what, path in final.items():
-            os.replace(beside[what], path)
+        for what, path in files(settings).items():
+            if what in final:
+                os.replace(beside[what], path)
+            else:
+                path.unlink(missing_ok=True)  # of an earlier run
         return written.notes
     finally:
         shutil.rmtree(half, ignore_errors=True)
@@ -153,12 +164,13 @@ def summary(settings: ScanSettings, outcome: Outcome) -> dict[str, Any]:
             "changed": start.changed,
             "reason": start.reason,
         },
-        "mass": settings.mass if limits is None else limits.mass,
-        "distance": settings.distance if limits is None else limits.distance,
-        "limits": "given" if limits is None else limits.reason,
-        "threshold": result.history[0]["threshold"][-1]
-        if result.history and result.history[0].get("threshold")
-        else None,
+        "mass": None
+        if outcome.mass is None
+        else outcome.mass * len(pair.source_file.points) / len(pair.source),  # in points of the file
+        "mass_registered": outcome.mass,
+        "distance": outcome.distance_limit,
+        "limits": "given, or all of the smaller set" if limits is None else limits.reason,
+        "threshold": _threshold(result),
         "matched": {"points": int(outcome.matched.sum()), "share": float(outcome.matched.mean())},
         "residual": {
             "mean": float(near.mean()),
@@ -176,6 +188,15 @@ def summary(settings: ScanSettings, outcome: Outcome) -> dict[str, Any]:
         "notes": list(pair.notes),
         "version": pwan.__version__,
     }
+
+
+def _threshold(result: RegistrationResult) -> float | None:
+    """The distance threshold h at the end, in the reference's units; None where there is no finite one."""
+    thresholds = result.history[0].get("threshold") if result.history else None
+    transform = result.transform[0] if result.transform else None
+    if not thresholds or not math.isfinite(thresholds[-1]) or not isinstance(transform, SpaceTransform):
+        return None
+    return float(thresholds[-1]) * float(transform.frame.reference_scale)
 
 
 def _turned_normals(outcome: Outcome) -> dict[str, np.ndarray]:

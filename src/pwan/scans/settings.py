@@ -18,11 +18,11 @@ class ScanSettings:
     Attributes:
         source: the file that moves. reference: the file that stays.
         output: the folder for the results, made if it is not there.
-        mass: how many points of the source are to be matched (the paper's m). distance: how far a point may be matched
-            (the paper's h), in the reference's units. At most one of them; with neither the mass is estimated.
+        mass: how many points of the source's file are to be matched (the paper's m). distance: how far a point may be
+            matched (the paper's h), in the reference's units. At most one of them; with neither the mass is estimated.
         init: "auto" looks for a rotation and a shift to start from, and leaves sets alone that are near each other;
             "none" starts from the files as they are.
-        scale: look for a scale too, for files in different units.
+        scale: look for a scale too (and a shift, also with init="none"), for files in different units.
         sample: so many points of the source's surface are registered (it must have faces), and its vertices moved.
         method, method_settings: a method of ``pwan.methods`` and what differs from its defaults.
         seed: the same seed gives the same result.

@@ -59,11 +59,11 @@ def judge(found: Measured) -> Verdict:
     if found.settled is not None:
         sentences.append("it has converged" if found.settled else "it had not settled when its steps were taken")
     if found.settled is False:
-        warnings.append("the discrepancy was still changing at the end: try method.steps=400")
+        warnings.append("the discrepancy was still changing at the end: it needs more steps")
     if ratio > FAR:
         warnings.append(
             f"matched points lie {ratio:.2g} spacings from the reference: the sets do not fit. Is the start right "
-            "(init=auto), do both show the same thing, is the transform stiff enough or too stiff (method.coherence)?"
+            "(init=auto), do both show the same thing, can so stiff a transform bend one into the other?"
         )
     elif ratio > NEAR:
         sentences.append("that is a loose fit")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import shutil
 from collections.abc import Iterator
@@ -207,7 +208,8 @@ def _accuracy(
 
 def _cells(frame: pd.DataFrame, homes: dict[str, Path], folder: Path, name: str) -> list[Picture]:
     """Where no number orders the cells of a sweep: each with its methods beside each other."""
-    named = frame.assign(cell=frame["settings"].map(lambda key: homes[key].name))
+    top = Path(os.path.commonpath(list(homes.values())))
+    named = frame.assign(cell=frame["settings"].map(lambda key: str(homes[key].relative_to(top))))
     if named["cell"].nunique() < 2:
         return []
     folder.mkdir(exist_ok=True)
