@@ -302,3 +302,14 @@ def test_reported_pairs_that_cannot_be_registered_are_refused(name, tmp_path, ca
     source, reference = (Path(CASES) / f"{name}_{what}.npy" for what in ("source", "reference"))
     assert register(source, reference, f"output={tmp_path / 'out'}") == 2
     assert name in capsys.readouterr().err and not (tmp_path / "out").exists()
+
+
+def test_python_words_are_not_shown_to_one_at_the_command_line(files, tmp_path, capsys):
+    (tmp_path / "hole.xyz").write_text("0 0 0\n1 0 0\nnan 1 0\n0 0 1\n1 1 1\n")
+    assert register(files[0], tmp_path / "hole.xyz", f"output={tmp_path / 'out'}") == 2
+    said = capsys.readouterr().err
+    assert "drop_invalid=true" in said and "True" not in said
+    assert register(files[0], tmp_path, f"output={tmp_path / 'out'}") == 2
+    assert "this is a folder; expected a file of points" in capsys.readouterr().err
+    assert register("-a.ply", files[1]) == 2
+    assert "source=-a.ply or ./-a.ply" in capsys.readouterr().err

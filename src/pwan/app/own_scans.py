@@ -6,6 +6,7 @@ No Hydra here: a file's name may hold anything, and there is nothing to compose.
 from __future__ import annotations
 
 import json
+import re
 import sys
 import traceback
 import warnings
@@ -46,7 +47,7 @@ Moves the points of SOURCE onto those of REFERENCE (PLY, OBJ, OFF, STL, PCD, LAS
   source_raw=, reference_raw=   type and columns of a headerless file: "float32 x 4"
   seed=0                 another seed gives another result
   method=pwan            {methods}
-  method.steps=400       a setting of the method
+  method.steps=400       a setting of the method (PWAN's stages come after its steps)
   inputs=file.yaml       any of these from a file; what stands on the command line counts more
 
 A value is all that stands behind the first =. Paths start from the folder where you are.
@@ -124,7 +125,10 @@ def parse(arguments: Sequence[str]) -> ScanSettings:
         key, equals, value = argument.partition("=")
         if not equals or Path(argument).exists():
             if argument.startswith("-"):
-                raise ValueError(f"unknown option {argument!r}; settings are written as key=value, see --help")
+                raise ValueError(
+                    f"unknown option {argument!r}; settings are written as key=value, see --help; a file of such a name "
+                    f"as source={argument} or ./{argument}"
+                )
             positional.append(argument)
         else:
             given[key] = value
@@ -150,7 +154,7 @@ def parse(arguments: Sequence[str]) -> ScanSettings:
             values[key] = str(value) if text and value is not None else _plain(value)
     missing = [name for name in ("source", "reference") if name not in values]
     if missing:
-        raise ValueError(f"no {' and no '.join(missing)} was named; for example: pwan register a.ply b.ply")
+        raise ValueError(f"no {' and no '.join(missing)} was named; for example: source=a.ply reference=b.ply")
     return build_settings(ScanSettings, {**values, "method_settings": of_method}, owner="register")
 
 
@@ -198,9 +202,11 @@ def _bar(stack: ExitStack) -> Observer:
 def _words(error: Exception) -> str:
     if isinstance(error, FileNotFoundError) and error.filename:
         return f"{error.filename}: there is no such file; check the path"
+    if isinstance(error, IsADirectoryError) and error.filename:
+        return f"{error.filename}: this is a folder; expected a file of points"
     if isinstance(error, OSError) and error.filename:
         return f"{error.filename}: {error.strerror}"
-    return str(error)
+    return re.sub(r"\b(drop_invalid|overwrite)=True\b", r"\1=true", str(error))  # as it is written here
 
 
 def _usage() -> str:

@@ -104,7 +104,6 @@ def estimate_limits(source: Any, reference: Any, *, seed: int = 0) -> Limits:
         )
     else:
         words += f", so {mass:.0f} are matched"
-    words += f"; the distance is the mean spacing of the matched reference points, {spacing:.4g}"
     return Limits(mass, spacing, 1.0 if whole else overlap, spacing, overlap < LITTLE, words)
 
 

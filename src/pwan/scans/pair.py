@@ -79,6 +79,7 @@ def read_pair(settings: ScanSettings) -> Pair:
             )
         draw = numpy_generator(settings.seed, "scan", "surface")
         points, rows = sample_surface(source.points, source.triangles, settings.sample, draw), None
+        notes.append(f"{source.path.name}: {settings.sample} points drawn on its faces are registered")
     else:
         points, rows = _part(source, settings.seed, "source", notes)
     staying, staying_rows = _part(reference, settings.seed, "reference", notes)
