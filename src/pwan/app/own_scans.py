@@ -126,8 +126,8 @@ def parse(arguments: Sequence[str]) -> ScanSettings:
         if not equals or Path(argument).exists():
             if argument.startswith("-"):
                 raise ValueError(
-                    f"unknown option {argument!r}; settings are written as key=value, see --help; a file of such a name "
-                    f"as source={argument} or ./{argument}"
+                    f"unknown option {argument!r}; settings are written as key=value, see --help; a file of such a "
+                    f"name as source={argument} or ./{argument}"
                 )
             positional.append(argument)
         else:
