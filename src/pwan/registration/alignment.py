@@ -158,7 +158,8 @@ def find_start(
     if chosen == 0:
         return Start(1.0, np.eye(d), np.zeros(d), float(costs[0]), float(costs[0]), False, f"kept as given: {words}")
     how = f"turned by {_angles(turned[None], np.eye(d))[0]:.0f} degrees" if chosen > 1 and rotation else "shifted"
-    reason = f"{how}, scaled by {found_scale:.3g}: {words}, and {costs[0]:.3g} from the sets as given"
+    scaled = f", scaled by {found_scale:.3g}" if scale else ""
+    reason = f"{how}{scaled}: {words}, and {costs[0]:.3g} from the sets as given"
     return Start(found_scale, turned, translation, float(costs[chosen]), float(costs[0]), True, reason)
 
 

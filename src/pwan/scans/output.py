@@ -235,11 +235,9 @@ def _page(settings: ScanSettings, outcome: Outcome, found: dict[str, Any], path:
     matched_there = np.zeros(len(pair.reference), dtype=bool)
     matched_there[outcome.partner[outcome.matched]] = True
     shown = Registration(settings.method, "registered", outcome.points, outcome.matched, matched_there)
-    scene = scene_json(pair.source_file.points, pair.reference, None, [shown])
-    words = [("Trust", "yes" if found["trusted"] else "no"), ("Found", "; ".join(found["verdict"]))]
-    words += [("Warning", text) for text in found["warnings"]]
-    words += [("Start", outcome.start.reason)] if outcome.start is not None else []
-    words += [("Mass", str(found["limits"]))] + [("Note", text) for text in found["notes"]]
+    scene = scene_json(outcome.begun, pair.reference, None, [shown])
+    said = ["To be trusted" if found["trusted"] else "Not to be trusted as it is", *found["verdict"]]
+    said += [f"Warning: {text}" for text in found["warnings"]]
     numbers = {
         "matched points": found["matched"]["points"],
         "matched share": found["matched"]["share"],
@@ -247,10 +245,16 @@ def _page(settings: ScanSettings, outcome: Outcome, found: dict[str, Any], path:
         "spacing of the reference": found["residual"]["spacing"],
         "seconds": found["seconds"],
     }
-    table = Table("Numbers, in the reference's units", pd.DataFrame(list(numbers.items()), columns=["what", "value"]))
-    title = f"{pair.source_file.path.name} onto {pair.reference_file.path.name}"
-    caption = "Before and after, by the menu; drag to turn"
+    tables = [
+        Table("Verdict", pd.DataFrame({"what was found": said})),
+        Table("Numbers, in the reference's units", pd.DataFrame(list(numbers.items()), columns=["what", "value"])),
+    ]
+    caption = "Before and after, by the menu; drag to turn."
+    made = [("Mass", str(found["limits"])), *(("Note", text) for text in found["notes"])]
+    if outcome.start is not None:
+        made.insert(0, ("Start", outcome.start.reason))
+        caption += " Before is where the search for a start put the source." if outcome.start.changed else ""
     section = Section(
-        "Result", words, [table], scenes=[Scene(caption, scene)], files=[(RESULT, json.dumps(found, indent=1))]
+        "Result", made, tables, scenes=[Scene(caption, scene)], files=[(RESULT, json.dumps(found, indent=1))]
     )
-    write_page(f"pwan: {title}", [section], path)
+    write_page(f"pwan: {pair.source_file.path.name} onto {pair.reference_file.path.name}", [section], path)
