@@ -17,6 +17,7 @@ from pwan.shapes.surface import sample_surface
 from pwan.synthesis import SynthesisSettings, make_problem
 from pwan.synthesis.corruption import crop, uniform_outliers
 from pwan.synthesis.deformation import random_deformation
+from pwan.threads import threads
 
 BUNNY = shapes.load("bunny")
 FIELDS = ("source", "reference", "truth", "mass")
@@ -365,3 +366,13 @@ def test_the_truth_of_two_bodies_lies_on_the_second_one(pair: str) -> None:
     # 2.5 to 2.9 mm, of which the sampling of the surface makes 1 to 2; points are 19 mm apart
     assert distances.mean() < 0.005
     assert np.quantile(distances, 0.99) < 0.03
+
+
+def test_a_problem_is_the_same_to_the_bit_however_many_threads_there_are() -> None:
+    settings = SynthesisSettings(points=200, outlier_ratio=0.5)
+    made = []
+    for count in (1, 2):
+        with threads(count):
+            made.append(make_problem(BUNNY, settings, seed=0, trials=[0, 1]))
+            assert torch.get_num_threads() == count
+    assert torch.equal(made[0].source, made[1].source) and torch.equal(made[0].reference, made[1].reference)

@@ -6,14 +6,13 @@ import hashlib
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import numpy as np
 import torch
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import threadpool_info
 from torch import Tensor
 
 from pwan import methods
@@ -23,6 +22,7 @@ from pwan.registration import dealt
 from pwan.registration.ranks import devices_here
 from pwan.registration.settings import PwanSettings
 from pwan.settings import check_ranges
+from pwan.threads import threads
 
 REPORT_EVERY = 0.5  # seconds between two reports of a running registration
 CURVE_POINTS = 50  # errors measured on the way, at most about twice as many
@@ -103,7 +103,7 @@ class Trial:
 
 def register_trials(task: Task, report: Report) -> list[Trial]:
     """Register the task's problems; reports (share done, current MSE averaged over the batch) now and then."""
-    with _threads(1 if task.one_thread else None):
+    with threads(1 if task.one_thread else None):
         return _register(task, report)
 
 
@@ -114,7 +114,7 @@ def _register(task: Task, report: Report) -> list[Trial]:
         raise ValueError("a benchmark needs problems with a truth, so that errors can be measured")
     on_the_way = _OnTheWay(truth, report, snapshots=0 in task.trials)
     result = _drive(task, problem, on_the_way)
-    threads = max([torch.get_num_threads(), *(pool["num_threads"] for pool in threadpool_info())])
+    used = max([torch.get_num_threads(), *(pool["num_threads"] for pool in threadpool_info())])
     refined = mean_squared_error(result.transformed.cpu(), truth).tolist()
     unrefined = mean_squared_error(result.transformed_unrefined.cpu(), truth).tolist()
     outcomes = []
@@ -130,7 +130,7 @@ def _register(task: Task, report: Report) -> list[Trial]:
             "matched_fraction": float(result.matched[i].double().mean()),
             "seconds": float(result.seconds[i]),
             "steps": int(result.steps[i]),
-            "threads": threads,
+            "threads": used,
             "batch": len(task.trials),
             "problem": _digest(problem, i),
         }
@@ -241,19 +241,6 @@ def choose_workers(workers: int | str, trials: int) -> int:
 
 def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None  # JSON has no NaN
-
-
-@contextmanager
-def _threads(count: int | None) -> Iterator[None]:
-    """Limit torch and the BLAS behind numpy and scipy to so many threads; None leaves both as they are."""
-    before = torch.get_num_threads()
-    if count is not None:
-        torch.set_num_threads(count)
-    try:
-        with threadpool_limits(count):
-            yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _digest(problem: RegistrationProblem, k: int) -> str:

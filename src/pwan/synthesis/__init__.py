@@ -18,6 +18,7 @@ from pwan.synthesis.corruption import crop, uniform_outliers
 from pwan.synthesis.deformation import random_deformation
 from pwan.synthesis.matching import carried_by_matches
 from pwan.synthesis.voxel import voxel_means
+from pwan.threads import threads
 
 __all__ = ["SynthesisSettings", "make_problem"]
 
@@ -100,9 +101,9 @@ def make_problem(shape: Shape, settings: SynthesisSettings, *, seed: int, trials
     """
     if not trials:
         raise ValueError("trials is empty; name at least one trial")
-    sources, references, truths, masses = zip(
-        *(_make_one(shape, settings, seed, trial) for trial in trials), strict=True
-    )
+    with threads(1):  # the same problem to the last bit, however many cores there are
+        made = [_make_one(shape, settings, seed, trial) for trial in trials]
+    sources, references, truths, masses = zip(*made, strict=True)
     sizes = {(len(source), len(reference)) for source, reference in zip(sources, references, strict=True)}
     if len(sizes) > 1:
         raise ValueError(
