@@ -20,10 +20,10 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from pwan.app import closing, own_scans, tasks
+from pwan.app.closing import FAILED, OK, STOPPED, WRONG_INPUT
 from pwan.app.config import Checked, check, register_schema
 from pwan.app.messages import explain
 
-OK, FAILED, WRONG_INPUT, STOPPED = closing.OK, closing.FAILED, 2, 130
 TRACEBACKS = "HYDRA_FULL_ERROR"  # Hydra's own variable: set by the user, every error comes with its traceback
 
 _codes: list[int] = []  # of the jobs that ran in this process

@@ -25,7 +25,7 @@ from pwan.bench.rows import read_rows
 from pwan.bench.summary import write_paired, write_summary
 from pwan.files import in_one_move
 
-OK, FAILED = 0, 1
+OK, FAILED, WRONG_INPUT, STOPPED = 0, 1, 2, 130
 _KEY = "PWAN_SWEEP"  # the variable with the sweep's key: Hydra sets it wherever a job runs
 _SERIAL = "hydra._internal.core_plugins.basic_launcher.BasicLauncher"
 

@@ -21,13 +21,13 @@ from tqdm import tqdm
 
 import pwan
 from pwan import methods
+from pwan.app.closing import FAILED, OK, STOPPED, WRONG_INPUT
 from pwan.problem import FAILED as FAILED_STATUS
 from pwan.problem import Observer, Progress
 from pwan.scans import ScanSettings, files, register_files
 from pwan.settings import build_settings, nearest
 
 TASK = "task=register"
-OK, FAILED, WRONG_INPUT, STOPPED = 0, 1, 2, 130
 METHOD = "method."
 USAGE = """\
 pwan register SOURCE REFERENCE [key=value ...]
@@ -83,11 +83,8 @@ def main(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         print("\nStopped. Nothing was written.", file=sys.stderr)
         return STOPPED
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, ImportError) as error:  # ImportError: a method's own package
         print(f"error: {_words(error)}", file=sys.stderr)
-        return WRONG_INPUT
-    except ImportError as error:  # a method's own package
-        print(f"error: {error}", file=sys.stderr)
         return WRONG_INPUT
     except MemoryError:
         print("error: not enough memory; register fewer points with sample=, or a thinner scan", file=sys.stderr)
@@ -99,15 +96,16 @@ def main(arguments: Sequence[str]) -> int:
     print()
     for sentence in outcome.verdict.sentences:
         print(f"- {sentence}")
-    for sentence in (*outcome.warnings, *outcome.verdict.warnings):
+    for sentence in outcome.verdict.warnings:
         print(f"- warning: {sentence}")
-    good = outcome.verdict.trusted and not outcome.warnings
-    print("The registration looks good." if good else "The registration is not to be trusted as it is.")
+    print(
+        "The registration looks good." if outcome.verdict.trusted else "The registration is not to be trusted as it is."
+    )
     print("\nwritten:")
     for path in files(settings).values():
         if path.exists():
             print(f"  {path}")
-    return FAILED if outcome.result.status[0] == FAILED_STATUS else OK
+    return FAILED if outcome.result.status == FAILED_STATUS else OK
 
 
 def parse(arguments: Sequence[str]) -> ScanSettings:

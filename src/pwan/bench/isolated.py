@@ -14,14 +14,12 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-import torch
-from threadpoolctl import threadpool_limits
-
 from pwan import methods, shapes
 from pwan.bench.cell import Cell, MethodEntry, trial_seed
 from pwan.bench.rows import Row
 from pwan.problem import FAILED, mean_squared_error
 from pwan.synthesis import make_problem
+from pwan.threads import threads
 
 STOPPED, NOT_RUN = "stopped", "not run"
 STARTUP = 300.0  # seconds that a process may take to start or to make a problem
@@ -93,10 +91,9 @@ def _receive(pipe: Connection, limit: float, doing: str, on_wait: Callable[[], A
 def _live(pipe: Connection, work: Work) -> None:
     """The life of the process: for each repeat the message READY when the problem is made, and then its row."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's
-    torch.set_num_threads(1)
     resource.setrlimit(resource.RLIMIT_DATA, (work.memory, work.memory))
     shape = shapes.load(work.cell.shape, work.cell.shape_source)
-    with threadpool_limits(1):
+    with threads(1):
         for repeat in work.repeats:
             problem = make_problem(shape, work.cell.synthesis, seed=work.cell.seed, trials=[repeat])
             pipe.send(READY)

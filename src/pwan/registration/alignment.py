@@ -221,15 +221,11 @@ def _closest_points(
     y_tree, x_tree = KDTree(y), KDTree(x)
     now, k, n, m = start, len(start.scale), len(y), len(x)
 
-    def trimmed(distances: np.ndarray, share: float) -> np.ndarray:
-        last = max(3, round(share * distances.shape[1])) - 1
-        return (distances <= np.partition(distances, last, axis=1)[:, last : last + 1]).astype(float)
-
     for step in range(steps + 1):
         there, nearest_x = x_tree.query(now.apply(y).reshape(-1, y.shape[1]))
         back, nearest_y = y_tree.query(now.undo(x).reshape(-1, y.shape[1]))
         there, back = there.reshape(k, n), back.reshape(k, m) * now.scale[:, None]
-        y_weight, x_weight = trimmed(there, shares[0]), trimmed(back, shares[1])
+        y_weight, x_weight = _nearest(there, shares[0] * n), _nearest(back, shares[1] * m)
         if step == steps:
             break
         here = np.concatenate((np.broadcast_to(y, (k, *y.shape)), y[nearest_y.reshape(k, m)]), 1)  # (k, n + m, D)
@@ -237,6 +233,12 @@ def _closest_points(
         now = procrustes(here, goal, np.concatenate((y_weight, x_weight), 1), rotation=rotation, scale=scale)
     squares = [(w * e**2).sum(1) / w.sum(1) for w, e in ((y_weight, there), (x_weight, back))]
     return now, np.sqrt(0.5 * sum(squares) / now.scale)
+
+
+def _nearest(distances: np.ndarray, count: float) -> np.ndarray:
+    """1 for the ``count`` smallest distances of each row (K, n), at least three of them, else 0."""
+    last = max(3, round(count)) - 1
+    return (distances <= np.partition(distances, last, axis=1)[:, last : last + 1]).astype(float)
 
 
 def procrustes(here: np.ndarray, goal: np.ndarray, weight: np.ndarray, *, rotation: bool, scale: bool) -> Similarities:
@@ -289,8 +291,7 @@ def _softly(
     )
     moved = transform.points(found).numpy()
     distances = KDTree(x).query(moved)[0]  # (K, n)
-    last = max(3, round(mass)) - 1
-    near = (distances <= np.partition(distances, last, axis=1)[:, last : last + 1]).astype(float)
+    near = _nearest(distances, mass)
     led = procrustes(np.broadcast_to(y, moved.shape), moved, near, rotation=rotation, scale=scale)
     first = np.arange(k) < 2
     led = Similarities(

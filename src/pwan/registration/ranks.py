@@ -21,9 +21,9 @@ from typing import Any, Literal
 import torch
 import torch.distributed as dist
 import torch.multiprocessing
-from threadpoolctl import threadpool_limits
 from torch import Tensor
 
+from pwan.threads import threads
 from pwan.transport.objective import largest_share
 
 TIMEOUT = timedelta(seconds=45)  # how long a rank waits for another one; one that has died is told at once as a rule
@@ -207,13 +207,11 @@ def member(device: str, rank: int, size: int, meeting: Path) -> Iterator[Ranks]:
     Args:
         device: "cpu" (gloo), or "cuda:0" and the like (nccl). meeting: a file on which all ranks agree, not there yet.
     """
-    cpu, threads = torch.device(device).type == "cpu", torch.get_num_threads()
+    cpu = torch.device(device).type == "cpu"
     if not cpu:
         torch.cuda.set_device(device)
     with ExitStack() as stack:
-        stack.callback(torch.set_num_threads, threads)
-        torch.set_num_threads(1)
-        stack.enter_context(threadpool_limits(1))
+        stack.enter_context(threads(1))
         if size == 1:
             yield Ranks()
             return

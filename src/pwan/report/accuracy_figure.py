@@ -205,8 +205,12 @@ def _key(mark: str, label: str) -> Line2D:
     return Line2D([], [], linestyle="", marker=mark, markersize=9, color="#444444", fillstyle="none", label=label)
 
 
+def least_to_most(counts: np.ndarray | pd.Series) -> str:
+    """The count, or "a to b" where counts differ."""
+    return f"{counts.min()}" if counts.min() == counts.max() else f"{counts.min()} to {counts.max()}"
+
+
 def _caption(lines: list[Curve], band: str) -> str:
-    counts = np.concatenate([line.trials for line in lines])
-    trials = f"{counts.min()}" if counts.min() == counts.max() else f"{counts.min()} to {counts.max()}"
+    trials = least_to_most(np.concatenate([line.trials for line in lines]))
     width = "quartiles" if band == "quartiles" else "median ± standard deviation"
     return f"median of {trials} trials a point; band: {width}"

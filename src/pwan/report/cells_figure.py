@@ -10,7 +10,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from pwan.report.accuracy_figure import COLOURS, MARKS
+from pwan.report.accuracy_figure import COLOURS, MARKS, least_to_most
 from pwan.report.files import save_both
 
 WIDTH = 0.7  # of a cell's place that its methods fill
@@ -65,8 +65,7 @@ def draw_cells(rows: pd.DataFrame, title: str, path: Path) -> list[Path]:
     long = max(map(len, cells)) > 16  # then they would run into each other
     axes.set_xticks(range(len(cells)), cells, rotation=30 if long else 0, ha="right" if long else "center")
     axes.grid(True, axis="y", color="#dddddd", linewidth=0.6)
-    trials = rows.groupby(["cell", "method"]).size()
-    count = f"{trials.min()}" if trials.min() == trials.max() else f"{trials.min()} to {trials.max()}"
+    count = least_to_most(rows.groupby(["cell", "method"]).size())
     axes.set_title(f"{title}\nmedian of {count} trials; bars: quartiles", fontsize=9, parse_math=False)
     figure.legend(handles=handles, fontsize=8, loc="outside right upper", borderaxespad=0.3)
     return save_both(figure, path)

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from pwan.report.trial_figure import LEFT, REFERENCE, SOURCE, UNMATCHED, frame, scatter
+from pwan.report.trial_figure import LEFT, REFERENCE, SOURCE, UNMATCHED, frame, scatter, scatter_parts
 
 
 def registration_figure(
@@ -25,11 +25,8 @@ def registration_figure(
     after.set_title(f"registered, {matched.mean():.0%} of the source matched", fontsize=9)
     scatter(before, reference, REFERENCE, "reference")
     scatter(before, source, SOURCE, "source")
-    r, q = len(source), len(reference)
-    scatter(after, reference[~reference_matched], UNMATCHED, "reference, not matched", of=q)
-    scatter(after, reference[reference_matched], REFERENCE, "reference, matched", of=q)
-    scatter(after, transformed[~matched], LEFT, "source, not matched", of=r)
-    scatter(after, transformed[matched], SOURCE, "source, matched", of=r)
+    scatter_parts(after, reference, reference_matched, "reference", (UNMATCHED, REFERENCE))
+    scatter_parts(after, transformed, matched, "source", (LEFT, SOURCE))
     for axes in (before, after):
         frame(axes, np.concatenate([source, reference, transformed]), flat)
         axes.legend(fontsize=7, loc="upper left", markerscale=2.0)

@@ -73,12 +73,9 @@ def draw_trials(panels: Sequence[Panel], title: str, path: Path) -> None:
         after.set_title(f"{panel.title}: registered, {panel.outcome()}", fontsize=9)
         scatter(before, panel.reference, REFERENCE, "reference")
         scatter(before, panel.source, SOURCE, "source")
-        r, q = len(panel.source), len(panel.reference)
-        scatter(after, panel.reference[~panel.reference_matched], UNMATCHED, "reference, not matched", of=q)
-        scatter(after, panel.reference[panel.reference_matched], REFERENCE, "reference, matched", of=q)
+        scatter_parts(after, panel.reference, panel.reference_matched, "reference", (UNMATCHED, REFERENCE))
         scatter(after, panel.truth, TRUTH, "truth", marker="x")
-        scatter(after, panel.transformed[~panel.matched], LEFT, "registered, not matched", of=r)
-        scatter(after, panel.transformed[panel.matched], SOURCE, "registered, matched", of=r)
+        scatter_parts(after, panel.transformed, panel.matched, "registered", (LEFT, SOURCE))
         everything = np.concatenate([panel.source, panel.reference, panel.truth])
         for axes in (before, after):
             frame(axes, everything, flat)
@@ -110,6 +107,12 @@ def scatter(
     columns = points.T if points.shape[1] == 2 else points.T[[0, 2, 1]] * [[1], [-1], [1]]  # y of the shapes points up
     style: dict[str, Any] = {"s": size, "marker": marker, "linewidths": 0.4 if marker == "x" else 0, "alpha": 0.8}
     return axes.scatter(*columns, c=colour, cmap=colours, label=label, rasterized=len(points) > MANY, **style)
+
+
+def scatter_parts(axes: Any, points: np.ndarray, matched: np.ndarray, label: str, colours: tuple[str, str]) -> None:
+    """Draw points (N, D) as those that are not matched, and those that are, (N,) bool, in two colours."""
+    for part, colour, words in ((~matched, colours[0], "not matched"), (matched, colours[1], "matched")):
+        scatter(axes, points[part], colour, f"{label}, {words}", of=len(points))
 
 
 def frame(axes: Any, points: np.ndarray, flat: bool) -> None:

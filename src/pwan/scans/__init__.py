@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from typing import Any
 
 import numpy as np
-import torch
 from scipy.spatial import KDTree
 
-from pwan import methods
-from pwan.problem import OK, Observer, RegistrationProblem, RegistrationResult
-from pwan.randomness import derive_seed
+from pwan.api import register
+from pwan.problem import OK, Observer
 from pwan.registration.alignment import Start, find_start
 from pwan.registration.estimate import Limits, estimate_limits, spacing_of
 from pwan.scans.output import Outcome, check_output, files, write_output
@@ -48,8 +46,8 @@ def register_files(settings: ScanSettings, *, tell: Tell = print, observer: Obse
         tell(note)
     tell(f"{pair.source_file.path.name}: {len(pair.source_file.points)} points")
     tell(f"{pair.reference_file.path.name}: {len(pair.reference_file.points)} points")
-    doubt = doubtful_units(pair.source, pair.reference)
-    if doubt and not settings.scale:
+    doubt = "" if settings.scale else doubtful_units(pair.source, pair.reference)
+    if doubt:
         tell(f"warning: {doubt}")
     mass = _mass(settings, pair)
     if settings.init == "auto" or settings.scale:
@@ -63,11 +61,19 @@ def register_files(settings: ScanSettings, *, tell: Tell = print, observer: Obse
         tell(f"mass: {limits.reason}")
     distance = settings.distance
     if limits is not None:
-        kind = getattr(methods.settings(settings.method, settings.method_settings), "type", None)
-        mass, distance = (None, limits.distance) if kind == "distance" else (limits.mass, None)
-    result = _register(settings, moved, pair, mass, distance, observer)
-    found = _outcome(settings, pair, start, limits, mass, distance, result, doubt)
-    outcome = replace(found, seconds=time.perf_counter() - started)
+        by_distance = settings.type_of_method() == "distance"
+        mass, distance = (None, limits.distance) if by_distance else (limits.mass, None)
+    result = register(
+        moved,
+        pair.reference,
+        mass=mass,
+        distance=distance,
+        method=settings.method,
+        seed=settings.seed,
+        observer=observer,
+        **settings.method_settings,
+    )
+    outcome = _outcome(settings, pair, start, limits, mass, distance, result, doubt, started)
     for note in write_output(settings, outcome):
         tell(note)
     return outcome
@@ -79,7 +85,7 @@ def _mass(settings: ScanSettings, pair: Pair) -> float | None:
     Raises:
         ValueError: more than can be matched; or all of the file is to be moved by a method that cannot.
     """
-    chosen = methods.settings(settings.method, settings.method_settings)
+    chosen = settings.chosen()
     free = getattr(chosen, "parametrisation", "modes") == "free" and getattr(chosen, "transform", "") == "nonrigid"
     if not pair.whole and free:
         raise ValueError(
@@ -110,30 +116,9 @@ def _start(settings: ScanSettings, pair: Pair, mass: float | None) -> Start | No
 def _limits(settings: ScanSettings, moved: np.ndarray, pair: Pair) -> Limits | None:
     if settings.mass is not None or settings.distance is not None:
         return None
-    if getattr(methods.settings(settings.method, settings.method_settings), "type", None) == "complete":
+    if settings.type_of_method() == "complete":
         return None
     return estimate_limits(moved, pair.reference, seed=settings.seed)
-
-
-def _register(
-    settings: ScanSettings,
-    moved: np.ndarray,
-    pair: Pair,
-    mass: float | None,
-    distance: float | None,
-    observer: Observer | None,
-) -> RegistrationResult:
-    one: Callable[[float | None], torch.Tensor | None] = lambda value: (  # noqa: E731
-        None if value is None else torch.tensor([value], dtype=torch.float64)
-    )
-    problem = RegistrationProblem(
-        torch.from_numpy(np.ascontiguousarray(moved))[None],
-        torch.from_numpy(np.ascontiguousarray(pair.reference))[None],
-        mass=one(mass),
-        distance=one(distance),
-    )
-    seeds = [derive_seed(settings.seed, 0, "method")]
-    return methods.run(settings.method, problem, settings.method_settings, seeds=seeds, observer=observer)
 
 
 def _outcome(
@@ -143,14 +128,15 @@ def _outcome(
     limits: Limits | None,
     mass: float | None,
     distance_limit: float | None,
-    result: RegistrationResult,
+    result: Any,
     doubt: str,
+    started: float,
 ) -> Outcome:
-    transform = result.transform[0] if result.transform is not None else None
-    registered, matched = result.transformed[0].numpy(), result.matched[0].numpy()
-    points, all_matched, tree = registered, matched, KDTree(pair.reference)
+    transform, matched, tree = result.transform, result.matched, KDTree(pair.reference)
+    points, all_matched = result.transformed, matched
     begun = pair.source_file.points if start is None else start.apply(pair.source_file.points)
-    distances, nearest = tree.query(registered)
+    distance, nearest = tree.query(points)
+    on_matched = distance[matched] if matched.any() else distance  # of the registered points
     if not pair.whole:
         if transform is None:
             raise ValueError(
@@ -158,23 +144,21 @@ def _outcome(
                 f"{pair.source_file.path} are to be moved; take another method"
             )
         points = transform(begun)
-        distances_of_all, nearest = tree.query(points)
-        reach = distances[matched].max() if matched.any() else 0.0  # what counted as matched among the registered
-        all_matched = distances_of_all <= reach
-    distance = np.linalg.norm(points - pair.reference[nearest], axis=1)
-    on_matched = distances[matched] if matched.any() else distances
+        distance, nearest = tree.query(points)
+        reach = on_matched.max() if matched.any() else 0.0  # what counted as matched among the registered
+        all_matched = distance <= reach
     smaller = min(len(pair.source), len(pair.reference))
-    history = result.history[0].get("loss", []) if result.history else []
     measured = Measured(
-        failed="" if result.status[0] == OK else result.stop_reason[0],
+        failed="" if result.status == OK else result.stop_reason,
         matched=float(matched.mean()),
         of_smaller=float(matched.sum()) / smaller,
         residual=float(np.median(on_matched)),
         tail=float(np.quantile(on_matched, 0.95)),
         spacing=spacing_of(pair.reference),
         folded=None if transform is None else transform.folded(begun[:: max(1, len(begun) // 20_000)]),
-        settled=settled(history),
+        settled=settled(result.history.get("loss", [])),
         at_bound=limits is not None and mass is not None and mass >= smaller,
+        doubt=doubt,
     )
     return Outcome(
         pair=pair,
@@ -191,8 +175,7 @@ def _outcome(
         weight=_weights(matched, distance, mass) if pair.whole else all_matched.astype(np.float64),
         measured=measured,
         verdict=judge(measured),
-        warnings=(doubt,) if doubt and not settings.scale else (),
-        seconds=0.0,
+        seconds=time.perf_counter() - started,
     )
 
 

@@ -15,9 +15,7 @@ import numpy as np
 import pandas as pd
 
 import pwan
-from pwan import methods
 from pwan.pointfiles import write_points
-from pwan.problem import RegistrationResult
 from pwan.registration.alignment import Start
 from pwan.registration.estimate import Limits
 from pwan.registration.space import SpaceTransform
@@ -38,11 +36,12 @@ class Outcome:
     Attributes:
         pair: what was read. start: None where the files' own positions were taken. limits: None where they were given.
         mass: that was matched, in registered points, or None. distance_limit: how far at most, or None.
-        result: of the method, for the registered points, from ``start.apply`` of them.
+        result: as :func:`pwan.register` gives it for one problem in numpy, of the registered points from
+            ``start.apply`` of them.
         begun: (N, D) all points of the source at the start. points: (N, D) the same, registered.
         matched: (N,) which of them are matched. weight: (N,) how much of each counts, from 0 to 1.
         partner: (N,) the row of ``pair.reference`` that is nearest to each. distance: (N,) how far it is.
-        measured, verdict: whether to trust it. warnings: further ones, about the input. seconds: of all of it.
+        measured, verdict: whether to trust it. seconds: of all of it.
     """
 
     pair: Pair
@@ -50,7 +49,7 @@ class Outcome:
     limits: Limits | None
     mass: float | None
     distance_limit: float | None
-    result: RegistrationResult
+    result: Any
     begun: np.ndarray
     points: np.ndarray
     matched: np.ndarray
@@ -59,7 +58,6 @@ class Outcome:
     weight: np.ndarray
     measured: Measured
     verdict: Verdict
-    warnings: tuple[str, ...]
     seconds: float
 
 
@@ -113,18 +111,15 @@ def write_output(settings: ScanSettings, outcome: Outcome) -> tuple[str, ...]:
         written = write_points(
             beside["points"], pair.source_file, outcome.points, fields=_turned_normals(outcome), extra=extra
         )
-        transform = outcome.result.transform[0] if outcome.result.transform else None
-        if transform is None:
-            del final["transform"]
-        else:
-            transform.save(beside["transform"])
+        if outcome.result.transform is not None:
+            outcome.result.transform.save(beside["transform"])
         _matches(outcome).to_csv(beside["matches"], index=False)
         found = summary(settings, outcome)
         found["notes"] += written.notes
         beside["result"].write_text(json.dumps(found, indent=1, allow_nan=False), encoding="utf-8")
         _page(settings, outcome, found, beside["page"])
-        for what, path in files(settings).items():
-            if what in final:
+        for what, path in final.items():
+            if beside[what].exists():
                 os.replace(beside[what], path)
             else:
                 path.unlink(missing_ok=True)  # of an earlier run
@@ -138,14 +133,14 @@ def write_output(settings: ScanSettings, outcome: Outcome) -> tuple[str, ...]:
 def summary(settings: ScanSettings, outcome: Outcome) -> dict[str, Any]:
     """What result.json holds."""
     pair, start, limits, result = outcome.pair, outcome.start, outcome.limits, outcome.result
-    linear, shift = result.affine[0].numpy(), result.translation[0, 0].numpy()
+    linear, shift = result.affine, result.translation[0]
     if start is not None:  # y -> (s y R + t) A + b + V
         linear, shift = start.scale * start.rotation @ linear, start.translation @ linear + shift
     near = outcome.distance[outcome.matched] if outcome.matched.any() else outcome.distance
     return {
-        "trusted": outcome.verdict.trusted and not outcome.warnings,
+        "trusted": outcome.verdict.trusted,
         "verdict": list(outcome.verdict.sentences),
-        "warnings": [*outcome.warnings, *outcome.verdict.warnings],
+        "warnings": list(outcome.verdict.warnings),
         "source": {"file": str(pair.source_file.path), "points": len(pair.source_file.points)},
         "reference": {"file": str(pair.reference_file.path), "points": len(pair.reference_file.points)},
         "registered_points": [len(pair.source), len(pair.reference)],
@@ -180,20 +175,19 @@ def summary(settings: ScanSettings, outcome: Outcome) -> dict[str, Any]:
             "spacing": outcome.measured.spacing,
         },
         "folded_share": outcome.measured.folded,
-        "status": result.status[0],
-        "stop_reason": result.stop_reason[0],
+        "status": result.status,
+        "stop_reason": result.stop_reason,
         "seconds": outcome.seconds,
         "settings": asdict(settings),
-        "method_settings": asdict(methods.settings(settings.method, settings.method_settings)),
+        "method_settings": asdict(settings.chosen()),
         "notes": list(pair.notes),
         "version": pwan.__version__,
     }
 
 
-def _threshold(result: RegistrationResult) -> float | None:
+def _threshold(result: Any) -> float | None:
     """The distance threshold h at the end, in the reference's units; None where there is no finite one."""
-    thresholds = result.history[0].get("threshold") if result.history else None
-    transform = result.transform[0] if result.transform else None
+    thresholds, transform = result.history.get("threshold"), result.transform
     if not thresholds or not math.isfinite(thresholds[-1]) or not isinstance(transform, SpaceTransform):
         return None
     return float(thresholds[-1]) * float(transform.frame.reference_scale)
@@ -205,7 +199,7 @@ def _turned_normals(outcome: Outcome) -> dict[str, np.ndarray]:
     normals = file.normals
     if normals is None or outcome.result.transform is None:
         return {}
-    jacobians = outcome.result.transform[0].jacobians(outcome.begun)  # (N, D, D) d moved_j / d y_i
+    jacobians = outcome.result.transform.jacobians(outcome.begun)  # (N, D, D) d moved_j / d y_i
     if outcome.start is not None:
         jacobians = outcome.start.scale * outcome.start.rotation @ jacobians
     turned = np.linalg.solve(jacobians, normals[..., None])[..., 0] * np.sign(np.linalg.det(jacobians))[:, None]

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from pwan.normalisation import EXTENT_RATIO
 from pwan.pointfiles import PointFile, read_points
 from pwan.randomness import numpy_generator
 from pwan.scans.settings import LIMIT, ScanSettings
 from pwan.shapes.surface import sample_surface
-
-EXTENT_RATIO = 3.0  # of the RMS radii, beyond which the units are doubted
 
 
 @dataclass(frozen=True)
@@ -97,8 +95,7 @@ def _part(file: PointFile, seed: int, name: str, notes: list[str]) -> tuple[np.n
 
 def doubtful_units(source: np.ndarray, reference: np.ndarray) -> str:
     """A sentence where the extents of two sets differ more than threefold, else nothing."""
-    radius: Callable[[np.ndarray], float] = lambda points: float(np.sqrt(points.var(0).sum()))  # noqa: E731
-    here, there = radius(source), radius(reference)
+    here, there = (float(np.sqrt(points.var(0).sum())) for points in (source, reference))  # RMS radii
     if 1 / EXTENT_RATIO <= here / there <= EXTENT_RATIO:
         return ""
     return (

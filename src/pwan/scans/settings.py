@@ -53,6 +53,13 @@ class ScanSettings:
         check_ranges(self, positive=("mass", "distance", "sample"))
         if self.mass is not None and self.distance is not None:
             raise ValueError("give mass (how many points are matched) or distance (how far), not both")
-        chosen = methods.settings(self.method, self.method_settings)
-        if (self.mass or self.distance) and getattr(chosen, "type", None) == "complete":
+        if (self.mass or self.distance) and self.type_of_method() == "complete":
             raise ValueError(f"method {self.method} matches all of both sets; leave mass and distance out")
+
+    def chosen(self) -> Any:
+        """The method's settings, checked."""
+        return methods.settings(self.method, self.method_settings)
+
+    def type_of_method(self) -> str | None:
+        """What the method's discrepancy is told to limit; None for methods without a type."""
+        return getattr(self.chosen(), "type", None)

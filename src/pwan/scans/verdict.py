@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pwan.registration.estimate import LITTLE
+
 NEAR, FAR = 1.5, 3.0  # median distance of matched points, in spacings of the reference: good up to, bad from
 FOLDED = 0.01  # share of points at which the map turns space inside out
-LITTLE = 0.3  # share of the smaller set
 TAIL = 6.0  # distance of the worst twentieth of the matched points, in their median: something was matched by force
 
 
@@ -23,7 +24,7 @@ class Measured:
         spacing: median distance of neighbours in the reference, input units.
         folded: share of the points at which the map folds; None where the method cannot tell.
         settled: whether the discrepancy had stopped to fall; None where the method has no history.
-        at_bound: all of the smaller set was matched without being asked for.
+        at_bound: all of the smaller set was matched without being asked for. doubt: of the input, a sentence or empty.
     """
 
     failed: str
@@ -35,6 +36,7 @@ class Measured:
     folded: float | None
     settled: bool | None
     at_bound: bool
+    doubt: str = ""
 
 
 @dataclass(frozen=True)
@@ -48,9 +50,10 @@ class Verdict:
 
 def judge(found: Measured) -> Verdict:
     """The verdict on what was measured."""
+    sentences: list[str] = []
+    warnings = [found.doubt] if found.doubt else []
     if found.failed:
-        return Verdict(False, (), (f"the registration failed: {found.failed}",))
-    sentences, warnings = [], []
+        return Verdict(False, (), (*warnings, f"the registration failed: {found.failed}"))
     ratio = found.residual / found.spacing
     sentences.append(f"{found.matched:.0%} of the source's points are matched")
     sentences.append(

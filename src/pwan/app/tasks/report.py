@@ -40,7 +40,7 @@ from pwan.bench.rows import Row
 from pwan.bench.summary import NAME as SUMMARY
 from pwan.bench.summary import summarise, write_table
 from pwan.problem import OK
-from pwan.report.accuracy_figure import BANDS, draw_accuracy
+from pwan.report.accuracy_figure import BANDS, draw_accuracy, least_to_most
 from pwan.report.cells_figure import draw_cells
 from pwan.report.example_figure import Example, draw_examples
 from pwan.report.page import Picture, Scene, Section, Table, write_page
@@ -274,7 +274,7 @@ def _scene(rows: pd.DataFrame, folder: Path) -> tuple[list[Scene], list[str]]:
 def _made(rows: list[Row], frame: pd.DataFrame) -> list[tuple[str, str]]:
     """How the rows were made."""
     counts = frame.groupby([*AXES, "method"], dropna=False).size()
-    trials = f"{counts.min()}" if counts.min() == counts.max() else f"{counts.min()} to {counts.max()}"
+    trials = least_to_most(counts)
     return [
         (
             "Command (put together from the rows; settings of methods that were overridden: see config.yaml)",
