@@ -43,13 +43,13 @@ def double_network(architecture: Architecture, dimension: int = 3) -> PotentialN
     return network
 
 
-@pytest.mark.parametrize("chunk", [16384, 37], ids=["one chunk", "chunks"])
+@pytest.mark.parametrize("block", [2048, 100, 37], ids=["all at once", "one problem", "some points"])
 @pytest.mark.parametrize("dimension", [2, 3])
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_passes_equal_automatic_differentiation(
-    name: str, dimension: int, chunk: int, monkeypatch: pytest.MonkeyPatch
+    name: str, dimension: int, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(potential, "CHUNK", chunk)
+    monkeypatch.setattr(potential, "BLOCK", block)
     network = double_network(ARCHITECTURES[name], dimension)
     generator = torch.Generator().manual_seed(0)
     points = torch.randn(2, 100, dimension, generator=generator, dtype=torch.float64, requires_grad=True)

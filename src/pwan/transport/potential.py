@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -27,14 +27,15 @@ from torch import Tensor
 
 from pwan.randomness import torch_generator
 
-CHUNK = 16384  # points a pass handles at once: keeps the working memory of a million points small
+BLOCK = 2048  # points, of one problem or of several small ones, a pass handles at once: they stay in a core's cache
 GPU_CHUNK = 2**20  # of all problems together: keeps all of a GPU busy
+GPU_LEAST = 16384  # of one problem on a GPU
 GPU_ROWS = 2048  # points that one product sums over; a product over all of them would keep few of a GPU's units busy
 
 
 def points_at_once(points: Tensor) -> int:
     """How many points (B, n, D) of each problem a pass handles at once."""
-    return max(CHUNK, GPU_CHUNK // len(points)) if points.is_cuda else CHUNK
+    return max(GPU_LEAST, GPU_CHUNK // len(points)) if points.is_cuda else BLOCK
 
 
 def _leaky_backward(gradient: Tensor, activation: Tensor, slope: float) -> Tensor:
@@ -91,7 +92,7 @@ class PotentialNetwork:
         self.shapes = list(zip((inputs, *architecture.widths[:-1]), architecture.widths, strict=True))
         self.skip = architecture.skip and len(architecture.widths) > 2
         rows, frequencies = zip(*(self._initial(seed) for seed in seeds), strict=True)
-        self.parameters = torch.nn.Parameter(torch.stack(rows).to(device), requires_grad=False)  # (B, P)
+        self.parameters: Tensor = torch.nn.Parameter(torch.stack(rows).to(device), requires_grad=False)  # (B, P)
         self.frequencies = torch.stack(frequencies).to(device) if m else None  # (B, D, m)
 
     def _initial(self, seed: int) -> tuple[Tensor, Tensor]:
@@ -123,10 +124,26 @@ class PotentialNetwork:
 
     def only(self, k: int) -> PotentialNetwork:
         """The network of problem k alone, as it is now."""
-        one = copy.copy(self)
-        one.parameters = torch.nn.Parameter(self.parameters[k : k + 1].detach().clone(), requires_grad=False)
-        one.frequencies = None if self.frequencies is None else self.frequencies[k : k + 1]
+        one = self._part(slice(k, k + 1))
+        one.parameters = torch.nn.Parameter(one.parameters.detach().clone(), requires_grad=False)
         return one
+
+    def _part(self, problems: slice) -> PotentialNetwork:
+        """The networks of some of the problems, which go on changing with these."""
+        part = copy.copy(self)
+        part.parameters = self.parameters[problems]
+        part.frequencies = None if self.frequencies is None else self.frequencies[problems]
+        return part
+
+    def _blocks(self, features: Tensor) -> Iterator[tuple[PotentialNetwork, tuple[slice, slice]]]:
+        """The pieces (problems, points) of (B, n, F) that a pass takes one after the other, with their networks."""
+        (b, n, _), points = features.shape, points_at_once(features)
+        problems = b if features.is_cuda else max(1, points // n)
+        for first in range(0, b, problems):
+            of_these = slice(first, first + problems)
+            part = self._part(of_these)
+            for start in range(0, n, points):
+                yield part, (of_these, slice(start, start + points))
 
     def features(self, points: Tensor) -> Tensor:
         """What the first layer sees of the points: (B, n, D) to (B, n, F); constant as long as the points are."""
@@ -192,17 +209,20 @@ class PotentialNetwork:
 
     def output(self, features: Tensor) -> Tensor:
         """The network's output o, (B, n, F) to (B, n)."""
-        chunks = features.split(points_at_once(features), 1)
-        return torch.cat([self._output(self._forward(c)) for c in chunks], 1)
+        outputs = features.new_empty(features.shape[:2])
+        for part, block in self._blocks(features):
+            outputs[block] = part._output(part._forward(features[block]))
+        return outputs
 
     def output_and_gradient(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """The output o (B, n) and its gradient with respect to the points do/dx (B, n, D)."""
-        outputs, gradients = [], []
-        for chunk in features.split(points_at_once(features), 1):
-            hidden = self._forward(chunk)
-            outputs.append(self._output(hidden))
-            gradients.append(self._input_gradient(chunk, self._backward(hidden)))
-        return torch.cat(outputs, 1), torch.cat(gradients, 1)
+        outputs = features.new_empty(features.shape[:2])
+        gradients = features.new_empty(*features.shape[:2], self.dimension)
+        for part, block in self._blocks(features):
+            hidden = part._forward(features[block])
+            outputs[block] = part._output(hidden)
+            gradients[block] = part._input_gradient(features[block], part._backward(hidden))
+        return outputs, gradients
 
     def accumulate_gradient(
         self,
@@ -221,32 +241,29 @@ class PotentialNetwork:
         Returns:
             The outputs (B, n) and, with a penalty, the gradient norms (B, n).
         """
-        at_once = points_at_once(features)
-        single = features.shape[1] <= at_once
-        kept = self._forward(features) if single else None
-        outputs = self._output(kept) if kept else self.output(features)
+        blocks = list(self._blocks(features))
+        outputs = features.new_empty(features.shape[:2])
+        kept = []
+        for part, block in blocks:
+            kept.append(part._forward(features[block]))
+            outputs[block] = part._output(kept[-1])
         loss_slopes = slope_of_loss(outputs)  # (B, n)
-        penalty_slopes = norms = None
-        if slope_of_penalty is not None and not single:
-            norms = self.output_and_gradient(features)[1].norm(dim=-1)
-            penalty_slopes = slope_of_penalty(norms)
         out.zero_()
-        for start in range(0, features.shape[1], at_once):
-            part = slice(start, start + at_once)
-            phi = features[:, part]
-            hidden = kept or self._forward(phi)
-            column = loss_slopes[:, part, None]  # (B, n, 1)
-            if slope_of_penalty is None:
-                self._add_plain_gradient(out, hidden, column)
-                continue
-            deltas = self._backward(hidden)
-            gradient = self._input_gradient(phi, deltas)  # (B, n, D)
-            norm = gradient.norm(dim=-1)  # (B, n)
-            slope = slope_of_penalty(norm) if penalty_slopes is None else penalty_slopes[:, part]
-            norms = norm if norms is None else norms
-            # dP/dg = dP/dnorm g/|g|
-            tangent = self._push(phi, gradient * (slope / norm.clamp(min=1e-12))[..., None])
-            self._add_penalised_gradient(out, hidden, deltas, column, tangent)
+        if slope_of_penalty is None:
+            for (part, block), hidden in zip(blocks, kept, strict=True):
+                part._add_plain_gradient(out[block[0]], hidden, loss_slopes[block][..., None])
+            return outputs, None
+        norms, back = torch.empty_like(outputs), []
+        for (part, block), hidden in zip(blocks, kept, strict=True):
+            deltas = part._backward(hidden)
+            gradient = part._input_gradient(features[block], deltas)  # (b, n, D)
+            norms[block] = gradient.norm(dim=-1)
+            back.append((deltas, gradient))
+        # dP/dg = dP/dnorm g/|g|
+        factors = slope_of_penalty(norms) / norms.clamp(min=1e-12)  # (B, n)
+        for (part, block), hidden, (deltas, gradient) in zip(blocks, kept, back, strict=True):
+            tangent = part._push(features[block], gradient * factors[block][..., None])
+            part._add_penalised_gradient(out[block[0]], hidden, deltas, loss_slopes[block][..., None], tangent)
         return outputs, norms
 
     def _add_plain_gradient(self, out: Tensor, hidden: list[Tensor], column: Tensor) -> None:
