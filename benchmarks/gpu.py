@@ -13,11 +13,11 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
-from network_update import plain_update
+from network_update import FLOAT, operations, plain_update, product_rate, seconds
 
 from pwan import shapes
 from pwan.bench.cell import trial_seed
@@ -25,53 +25,18 @@ from pwan.problem import OK, RegistrationProblem, mean_squared_error
 from pwan.registration.pipeline import Registration
 from pwan.registration.ranks import Place
 from pwan.registration.settings import PwanSettings
-from pwan.registration.solver import Solver
 from pwan.synthesis import SynthesisSettings, make_problem
 
 GIGA, MEBI = 1e9, 2**20
-FLOAT = 4  # bytes
-
-
-def seconds(work: Callable[[], object], device: str, repeats: int = 1) -> float:
-    """Mean wall-clock seconds of the work, when all of it is done on the device."""
-    wait = torch.cuda.synchronize if device.startswith("cuda") else lambda: None
-    wait()
-    start = time.perf_counter()
-    for _ in range(repeats):
-        work()
-    wait()
-    return (time.perf_counter() - start) / repeats
 
 
 def rates(device: str, size: int) -> tuple[float, float]:
     """Floating-point operations a second of a square matrix product, and bytes a second of a copy (read and write)."""
-    a, b = torch.randn(2, size, size, device=device)
-    for _ in range(3):
-        a @ b
-    product = 2.0 * size**3 / seconds(lambda: a @ b, device, 5)
     given = torch.randn(size * size * 8, device=device)
     taken = torch.empty_like(given)
     for _ in range(3):
         taken.copy_(given)
-    return product, 2.0 * FLOAT * given.numel() / seconds(lambda: taken.copy_(given), device, 5)
-
-
-def operations(solver: Solver, penalised: bool) -> tuple[float, float]:
-    """Floating-point operations and bytes of one network update.
-
-    The bytes are those of a pass that reads and writes each array of the points once: features in the forward pass and
-    in the gradient of the first layer, each layer's output and its derivative written once and read twice.
-    """
-    network, (b, n, _) = solver.network, solver.reference.shape
-    points = b * (n + solver.r)
-    every = sum(i * o for i, o in network.shapes)
-    deeper = sum(i * o for i, o in network.shapes[1:])
-    features = network.shapes[0][0]
-    outputs = sum(o for _, o in network.shapes)
-    phases = 2 * network.dimension * network.architecture.features  # to the features and back
-    multiplications = every + deeper + every + (2 * every - deeper + phases if penalised else 0)
-    numbers = 2 * features + 6 * outputs + (3 * features + 3 * outputs if penalised else 0)
-    return 2.0 * points * multiplications, float(FLOAT * points * numbers)
+    return product_rate(device, size), 2.0 * FLOAT * given.numel() / seconds(lambda: taken.copy_(given), device, 5)
 
 
 def batch(problem: RegistrationProblem, seeds: Sequence[int], device: str, *, captured: bool, coarse: bool) -> None:
@@ -120,7 +85,7 @@ def large(size: int, steps: int, device: str, product: float, copy: float) -> No
     taken = [solver._takes_penalty(k) for k in range(settings.updates)]
     counts = [operations(solver, penalised) for penalised in taken]
     arithmetic, traffic = (sum(c[0] for c in counts) / product, sum(c[1] for c in counts) / copy)
-    plain = plain_update(solver)
+    plain, _ = plain_update(solver)
     plain(True)
     by_hand = seconds(lambda: [plain(penalised) for penalised in taken], device, max(1, steps // 5))
     features = torch.cat((solver.reference_features, solver.network.features(solver.points)), 1)

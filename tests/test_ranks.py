@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from pwan import shapes
 from pwan.app import main
 from pwan.bench.rows import read_rows
 from pwan.bench.trials import TrainerSettings
-from pwan.problem import Progress
+from pwan.problem import Progress, RegistrationProblem
 from pwan.registration import dealt, pipeline
 from pwan.registration.pipeline import Registration
 from pwan.registration.ranks import Place, Ranks, _ascending_keys, devices_here, launch
@@ -40,14 +41,21 @@ CASES: dict[str, tuple[dict[str, float], dict[str, Any]]] = {
     "partial, mass, learned": (PARTIAL, {"threshold": "learned", "penalty": "max", "bound": "fold"}),
     "partial, distance": (PARTIAL | H, {"type": "distance", "tolerance": 0.2}),
     "complete, rigid": ({}, {"type": "complete", "transform": "rigid", "refinement": "none"}),
+    "partial, mass, pairs": (PARTIAL, {"pull": 10.0}),
 }
+
+
+def problem_of(name: str) -> RegistrationProblem:
+    """Of the last case with known pairs, of points of both ranks."""
+    problem = make_problem(shapes.load("torus"), SynthesisSettings(points=61, **CASES[name][0]), seed=0, trials=[0])
+    pairs = torch.tensor([[[1, 40], [20, 3], [33, 30], [47, 12]]])
+    return replace(problem, pairs=pairs) if "pairs" in name else problem
 
 
 def solve(name: str, ranks: Ranks, dtype: torch.dtype = torch.float64, **more: Any) -> dict[str, Any]:
     """Gradients, bytes and results of one case, taken the same way on one process and on one of two ranks."""
-    synthesis, changed = CASES[name]
-    problem = make_problem(shapes.load("torus"), SynthesisSettings(points=61, **synthesis), seed=0, trials=[0])
-    registration = Registration(problem, PwanSettings(**SMALL | changed | more), [3], Place(ranks, dtype=dtype))
+    settings = PwanSettings(**SMALL | CASES[name][1] | more)
+    registration = Registration(problem_of(name), settings, [3], Place(ranks, dtype=dtype))
     solver = registration.solver
     gradients, sent = [], [ranks.bytes_sent]
     solver.network_optimiser.register_step_pre_hook(
@@ -148,8 +156,7 @@ def test_two_ranks_give_the_registration_of_one(name: str, two: dict[str, Any]) 
     assert torch.equal(one["matched"], shared["matched"]) and one["stop_reason"] == shared["stop_reason"]
     for key, values in one["history"].items():
         assert shared["history"][key] == pytest.approx(values, rel=1e-4, abs=1e-6), key
-    start = make_problem(shapes.load("torus"), SynthesisSettings(points=61, **CASES[name][0]), seed=0, trials=[0])
-    assert float((one["transformed"] - start.source).abs().max()) > 0.02  # something moved
+    assert float((one["transformed"] - problem_of(name).source).abs().max()) > 0.02  # something moved
 
 
 def test_the_stopping_rule_stops_both(two: dict[str, Any]) -> None:
@@ -227,10 +234,8 @@ def test_a_step_stays_on_its_device(name: str, ranks: type[Ranks], monkeypatch: 
     # is bring a matrix back, or decide anything by a number
     monkeypatch.setattr(Solver, "_as_on_first", lambda self, tensor: tensor)
     monkeypatch.setattr(Solver, "_guard", lambda self, far: None)
-    synthesis, changed = CASES[name]
-    problem = make_problem(shapes.load("torus"), SynthesisSettings(points=61, **synthesis), seed=0, trials=[0])
-    settings = PwanSettings(**SMALL | changed)
-    registration = Registration(problem, settings, [3], Place(ranks(), "meta"))
+    settings = PwanSettings(**SMALL | CASES[name][1])
+    registration = Registration(problem_of(name), settings, [3], Place(ranks(), "meta"))
     for _ in range(2):
         record = registration.step()
     assert {values.device.type for values in record.values()} == {"meta"}
@@ -307,5 +312,5 @@ def test_a_sweep_on_two_ranks_and_its_rows_are_not_those_of_one(tmp_path: Path) 
 
 
 def test_several_devices_need_the_trainer_that_uses_them() -> None:
-    with pytest.raises(ValueError, match="devices=2 needs trainer=ddp, but the trainer is loop"):
+    with pytest.raises(ValueError, match="devices=2 needs trainer=ddp, which .* but the trainer is loop"):
         TrainerSettings(devices=2)

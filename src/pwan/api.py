@@ -47,6 +47,7 @@ def register(
     *,
     mass: float | Sequence[float] | Literal["auto"] | Any | None = None,
     distance: float | Sequence[float] | Any | None = None,
+    landmarks: Any | None = None,
     method: str = "pwan",
     seed: int = 0,
     observer: Observer | None = None,
@@ -64,6 +65,11 @@ def register(
             that are roughly aligned (:func:`pwan.registration.estimate.estimate_limits`, which also gives its reasons).
         distance: how far a point may be matched (the paper's h), in the units of the points. At most one of mass and
             distance may be given; with neither, all of the smaller set is matched.
+        landmarks: known pairs, (L, 2) whole numbers: a row of the source and the row of the reference where it belongs,
+            counted from 0; or (L, 3) with a weight of each pair beside the others. For B problems (B, L, 2 or 3), or a
+            list of B such arrays or None. They pull softly, as strong as the setting ``pull`` says; PWAN's methods and
+            soft_assignment take them. Sets far turned against each other are better turned back by the pairs first
+            (:func:`pwan.registration.pair_start.start_by_pairs`).
         method: a name out of ``pwan.methods.names()``.
         seed: the same seed gives the same result.
         observer: called after each step with a :class:`pwan.problem.Progress`.
@@ -103,8 +109,14 @@ def register(
             raise ValueError(f'mass must be a number, one for each problem, or "auto", got {mass!r}')
         RegistrationProblem(y, x)  # checks them
         mass = [estimate_limits(*pair, seed=seed).mass for pair in zip(y, x, strict=True)]
+    pairs, pair_weights = _pairs(landmarks, count, single)
     problem = RegistrationProblem(
-        y, x, mass=_numbers("mass", mass, count), distance=_numbers("distance", distance, count)
+        y,
+        x,
+        mass=_numbers("mass", mass, count),
+        distance=_numbers("distance", distance, count),
+        pairs=pairs,
+        pair_weights=pair_weights,
     )
     limited = mass is not None or distance is not None
     if limited and getattr(methods.settings(method, options), "type", None) == "complete":
@@ -157,6 +169,43 @@ def _numbers(name: str, value: Any, count: int) -> Tensor | None:
     except (TypeError, ValueError):
         raise ValueError(f"{name} must be a number or one number for each problem, got {value!r}") from None
     return numbers.expand(count).clone() if numbers.ndim == 0 else numbers
+
+
+def _pairs(landmarks: Any, count: int, single: bool) -> tuple[Tensor | None, Tensor | None]:
+    """The pairs (B, L, 2) and their weights (B, L), of problems with fewer pairs filled up with weight 0."""
+    if landmarks is None:
+        return None, None
+    each = [landmarks] if single else list(landmarks)
+    if len(each) != count:
+        raise ValueError(f"landmarks must hold pairs, or None, for each of the {count} problems, got {len(each)}")
+    arrays = [np.empty((0, 2)) if one is None else _array_of_pairs(one) for one in each]
+    longest = max(len(array) for array in arrays)
+    if not longest:
+        return None, None
+    pairs, weights = np.zeros((count, longest, 2), dtype=np.int64), np.zeros((count, longest))
+    for k, array in enumerate(arrays):
+        pairs[k, : len(array)] = array[:, :2]
+        weights[k, : len(array)] = array[:, 2] if array.shape[1] == 3 else 1.0
+    return torch.from_numpy(pairs), torch.from_numpy(weights)
+
+
+def _array_of_pairs(given: Any) -> np.ndarray:
+    """(L, 2) or (L, 3) float64, whole in its first two columns."""
+    plain = given.detach().cpu().numpy() if isinstance(given, Tensor) else given
+    try:
+        array = np.asarray(plain)
+    except ValueError:  # rows of different lengths
+        array = np.empty(0)
+    if array.ndim != 2 or array.shape[1] not in (2, 3) or array.dtype.kind not in "iuf":
+        came = f"an array of {array.dtype} and shape {array.shape}" if array.size else repr(given)
+        raise ValueError(
+            "landmarks must be an array (L, 2) of whole numbers, a row of the source and one of the reference each, or "
+            f"(L, 3) with weights; got {came}"
+        )
+    array = array.astype(np.float64)
+    if not (array[:, :2] % 1 == 0).all():
+        raise ValueError("landmarks must hold whole numbers, rows counted from 0, in the first two columns")
+    return array
 
 
 def _like(source: Any, reference: Any, result: RegistrationResult, single: bool) -> Registered:

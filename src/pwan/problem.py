@@ -27,6 +27,9 @@ class RegistrationProblem:
         mass: (B,) float64 or None; the paper's m, in points, at most min(q, r); fractions are allowed.
         distance: (B,) float64 or None; the paper's h, in the units of the points.
         truth: (B, r, D) float64 or None; where each source point belongs, free of noise.
+        pairs: (B, L, 2) int64 or None; rows of the source and of the reference that are known to belong together.
+        pair_weights: (B, L) float64 or None for equal ones; how much each pair counts beside the others of its problem.
+            Problems with fewer pairs are filled up with any rows of weight 0.
 
     With neither mass nor distance the whole of the smaller set is to be matched. A synthetic problem may state both:
     a mass-type method then uses the mass, a distance-type method the distance.
@@ -40,6 +43,8 @@ class RegistrationProblem:
     mass: Tensor | None = None
     distance: Tensor | None = None
     truth: Tensor | None = None
+    pairs: Tensor | None = None
+    pair_weights: Tensor | None = None
 
     def __post_init__(self) -> None:
         for name in ("source", "reference"):
@@ -69,6 +74,40 @@ class RegistrationProblem:
                 f"mass is counted in points and can be at most the size of the smaller set, {min(q, r)}; "
                 f"got {self.mass.tolist()}"
             )
+        self._check_pairs()
+
+    def _check_pairs(self) -> None:
+        (b, r, _), q, weights = self.source.shape, self.reference.shape[1], self.pair_weights
+        if self.pairs is None:
+            if weights is not None:
+                raise ValueError("pair_weights are given without pairs; give pairs (B, L, 2) as well")
+            return
+        if self.pairs.ndim != 3 or self.pairs.shape[0] != b or self.pairs.shape[2] != 2 or not self.pairs.shape[1]:
+            raise ValueError(
+                f"pairs must have shape ({b}, L, 2), a source and a reference row each, with L at least 1; "
+                f"got {tuple(self.pairs.shape)}"
+            )
+        if self.pairs.dtype != torch.int64:
+            raise ValueError(f"pairs must be whole numbers (int64), rows of both sets; got {self.pairs.dtype}")
+        for side, (name, count) in enumerate((("source", r), ("reference", q))):
+            wrong = torch.nonzero((self.pairs[..., side] < 0) | (self.pairs[..., side] >= count))
+            if len(wrong):
+                k, row = wrong[0].tolist()
+                raise ValueError(
+                    f"pair {row}{f' of problem {k}' if b > 1 else ''} names row {int(self.pairs[k, row, side])} of the "
+                    f"{name}, whose rows are 0 to {count - 1}; correct the pair (rows count from 0)"
+                )
+        if weights is None:
+            return
+        if weights.shape != self.pairs.shape[:2] or weights.dtype != torch.float64:
+            raise ValueError(
+                f"pair_weights must be float64 of shape {tuple(self.pairs.shape[:2])}, one for each pair; "
+                f"got {weights.dtype} of shape {tuple(weights.shape)}"
+            )
+        if not bool((weights.isfinite() & (weights >= 0)).all()):
+            raise ValueError(
+                "pair_weights must be finite and zero or positive; correct or leave out those that are not"
+            )
 
     def __len__(self) -> int:
         return self.source.shape[0]
@@ -77,7 +116,7 @@ class RegistrationProblem:
         """The problems with the given numbers, as a smaller batch."""
         take: dict[str, Any] = {
             name: None if (value := getattr(self, name)) is None else value[index]
-            for name in ("source", "reference", "mass", "distance", "truth")
+            for name in ("source", "reference", "mass", "distance", "truth", "pairs", "pair_weights")
         }
         return replace(self, **take)
 

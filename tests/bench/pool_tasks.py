@@ -9,6 +9,8 @@ import time
 
 import torch
 
+from pwan.bench import pool
+
 
 def square(task, report):
     report(task / 2)
@@ -39,3 +41,7 @@ def leaving(task, report):
 
 def threads(task, report):
     return torch.get_num_threads(), os.environ["OMP_NUM_THREADS"]
+
+
+def number(task, report):
+    return pool.worker_number()

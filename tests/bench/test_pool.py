@@ -98,3 +98,10 @@ def test_an_interrupt_ends_the_workers():
     with pytest.raises(KeyboardInterrupt):
         run_tasks(pool_tasks.square, range(4), workers=2, on_done=stop, on_progress=lambda n, x: None)
     assert multiprocessing.active_children() == []
+
+
+def test_workers_are_numbered_one_after_the_other():
+    numbers = set(collect(pool_tasks.number, range(6), 2)[0].values())
+    assert len(numbers) == 1 or max(numbers) - min(numbers) == 1
+    assert pool.worker_number() == 0
+    assert collect(pool_tasks.number, range(1), 1)[0] == {0: 0}  # in this process

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from pwan.app import main
-from pwan.bench import job
+from pwan.bench import job, trials
 from pwan.bench.cell import MethodEntry, trial_seed
 from pwan.bench.rows import RowFile, read_rows
 from pwan.bench.trials import Task, TrainerSettings, devices_of, potential_and_gradient_norm, register_trials
@@ -19,10 +19,10 @@ CONF = Path(__file__).parents[2] / "conf"
 TINY = {"rank": 20, "steps": 24, "stages": 0, "warmup": 5, "updates": 2, "width": 16, "features": 8}
 
 
-def outcomes(cell, method, options, trials):
-    problem = make_problem(load(cell.shape), cell.synthesis, seed=0, trials=trials)
-    seeds = [trial_seed(0, trial) for trial in trials]
-    task = Task.of(problem, method=method, options=options, trials=trials, seeds=seeds, one_thread=True)
+def outcomes(cell, method, options, numbers):
+    problem = make_problem(load(cell.shape), cell.synthesis, seed=0, trials=numbers)
+    seeds = [trial_seed(0, trial) for trial in numbers]
+    task = Task.of(problem, method=method, options=options, trials=numbers, seeds=seeds, one_thread=True)
     return problem, register_trials(task, lambda report: None)
 
 
@@ -100,3 +100,25 @@ def test_the_batches_of_a_gpu_hold_so_many_points(cell, tmp_path, monkeypatch):
     with RowFile(tmp_path) as rows:
         made = job.Job(cell, MethodEntry("cpd", "cpd"), load(cell.shape), tmp_path, rows, TrainerSettings(), {})
     assert made._batches([0, 2, 5]) == [[0, 2], [5]]
+
+
+def test_batches_are_dealt_out_over_gpus_and_rows_do_not_tell_how_many(cell, tmp_path, monkeypatch):
+    gpus = {count: [f"cuda:{k}" for k in range(count)] for count in (1, 2)}
+    monkeypatch.setattr(trials.torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(trials, "devices_here", lambda count, kind: gpus[count])
+    entry = MethodEntry("pwan", "pwan")
+    settings = {"transform": "nonrigid", "parametrisation": "modes"}
+    made = {}
+    for count in (1, 2):
+        with RowFile(tmp_path / str(count)) as rows:
+            trainer = TrainerSettings("gpu", devices=count)
+            made[count] = job.Job(cell, entry, load(cell.shape), tmp_path, rows, trainer, settings)
+    assert made[1]._batches(list(range(5))) == [[0, 1, 2, 3, 4]]
+    assert made[2]._batches(list(range(5))) == [[0, 1, 2], [3, 4]]
+    assert made[1].settings == made[2].settings
+    asked = []
+    monkeypatch.setattr(trials.dealt, "register", lambda *a, devices, **k: asked.append(devices))
+    monkeypatch.setattr(trials, "worker_number", lambda: 3)
+    task = Task("pwan", {}, (0,), (1,), {}, True, TrainerSettings("gpu", devices=2))
+    trials._drive(task, None, None)
+    assert asked == [["cuda:1"]]

@@ -110,6 +110,19 @@ def test_nearest_gradient_is_that_of_the_matched_distances() -> None:
     assert bool((gradient[0, 1:] == 0).all())
 
 
+def test_nearest_turns_on_from_a_rotation() -> None:
+    # the derivative of a rotation is taken where the rotation is, not at the identity
+    transform, _, _ = prepared("rigid", torch.float64)
+    start = transform.parameters.detach().clone()
+    start[0, 0, 1], start[0, 0, 2], start[0, 1, 2] = 1.5, -0.9, 0.7
+    target = transform.points(start)
+    start[0, 0, 1] += 0.02
+    settings = replace(NEAREST, steps=400, rate=1e-4)
+    found, _ = nearest_point(transform, None, start, target, None, None, settings)
+    assert float((transform.points(start) - target).square().sum(-1).mean()) > 1e-4
+    assert float((transform.points(found) - target).square().sum(-1).mean()) < 1e-6
+
+
 @pytest.mark.parametrize("of", ["source", "reference"])
 def test_nearest_that_leaves_the_finite_keeps_its_start(of: str) -> None:
     transform, coherence, reference = prepared("nonrigid")

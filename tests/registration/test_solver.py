@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -74,3 +75,36 @@ def test_the_threshold_that_a_step_returns_is_the_one_it_used_and_stays() -> Non
     # falls geometrically over the first half of the steps
     wanted = [start * (end / start) ** min(1.0, step / 10) for step in range(12)]
     assert [float(value) for value in found] == pytest.approx(wanted, rel=1e-5)
+
+
+def test_the_reach_is_in_force_after_the_first_stage_and_two_spacings_at_least() -> None:
+    settings = PwanSettings(steps=2, stages=1, stage_steps=2, warmup=1, width=8, features=8, reach=0.01)
+    solving = registration(settings)
+    solver, start = solving.solver, solving.state_dict()
+    x = solving.problem.reference
+    spacing = torch.cdist(x, x).add_(torch.eye(48) * 9).amin(2).median(1).values  # 48 points have two in their middle
+    assert bool(((solver.reach / (2 * spacing) - 1).abs() < 0.1).all())
+    in_force = []
+    for _ in range(4):
+        in_force.append(solver.reach_in_force.clone())
+        solving.step()
+    assert all(bool(reach.isinf().all()) for reach in in_force[:2])
+    assert all(torch.equal(reach, solver.reach) for reach in in_force[2:])
+    solving.load_state_dict(start)
+    assert bool(solver.reach_in_force.isinf().all())
+    solving = registration(replace(settings, reach=5.0))
+    assert solving.solver.reach.tolist() == [5.0, 5.0]
+
+
+def test_chance_in_the_numbers_of_points_on_a_limb_does_not_bend_it() -> None:
+    problem = make_problem(
+        shapes.load("armadillo"), SynthesisSettings(points=400, deformation_lambda=50), seed=0, trials=[0]
+    )
+    assert problem.truth is not None
+    error = {}
+    for reach in (0.0, 0.2):
+        solving = Registration(problem, PwanSettings(refinement="none", steps=50, stages=2, reach=reach), [0])
+        while not solving.solver.finished:
+            solving.step()
+        error[reach] = float((solving.finish().transformed - problem.truth).square().sum(-1).mean())
+    assert error[0.2] < 0.5 * error[0.0] and error[0.2] < 0.003

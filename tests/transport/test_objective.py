@@ -33,6 +33,20 @@ def test_exact_threshold_is_the_best_h_of_a_grid(outputs: tuple[Tensor, Tensor],
     torch.testing.assert_close(exact.source_share.sum(1), m)
 
 
+def test_a_point_beyond_the_reach_counts_as_at_it_and_does_not_pull() -> None:
+    # f(x) = 0 at one reference point; source points at distances 0.1, 0.7 and 2 from it, f = -distance
+    x, y = torch.zeros(1, 1, dtype=torch.float64), torch.tensor([[0.1, 0.7, 2.0]], dtype=torch.float64)
+    two = torch.tensor([2.0], dtype=torch.float64)
+    found = objective(x, y, "mass", mass=two, reach=torch.tensor([0.5]).double(), fold=False)
+    torch.testing.assert_close(found.value, torch.tensor([0.1 + 0.5]).double())
+    assert found.source_slope.tolist() == [[1.0, 0.0, 0.0]]
+    assert found.threshold.tolist() == [0.5]
+    far = objective(x, y, "mass", mass=two, reach=torch.tensor([torch.inf]).double(), fold=False)
+    plain = objective(x, y, "mass", mass=two, fold=False)
+    for name in ("value", "source_slope", "reference_slope", "source_share", "threshold"):
+        assert torch.equal(getattr(far, name), getattr(plain, name))
+
+
 def test_share_takes_the_largest_and_the_last_in_part() -> None:
     values = torch.tensor([[3.0, 1.0, 2.0, 0.0]])
     share = largest_share(values, torch.tensor([1.5]), torch.ones(1, 4))
@@ -41,13 +55,19 @@ def test_share_takes_the_largest_and_the_last_in_part() -> None:
     assert weighted.tolist() == [[0.25, 0.25, 1.0, 0.0]]
 
 
-@pytest.mark.parametrize("kind", ["mass", "learned", "distance", "complete"])
+@pytest.mark.parametrize("kind", ["mass", "reach", "learned", "distance", "complete"])
 def test_slopes_are_those_of_the_value(outputs: tuple[Tensor, Tensor], kind: str) -> None:
     x, y = (o.clone().requires_grad_() for o in outputs)
     mass = torch.full((4,), 3.5, dtype=torch.float64)
     h = torch.full((4,), 0.8, dtype=torch.float64, requires_grad=True)
-    limits = {"mass": {"mass": mass}, "learned": {"mass": mass, "threshold": h}, "distance": {"threshold": h}}
-    found = objective(x, y, "mass" if kind == "learned" else kind, **limits.get(kind, {}))  # type: ignore[arg-type]
+    reach = torch.full((4,), 0.6, dtype=torch.float64)
+    limits = {
+        "mass": {"mass": mass},
+        "reach": {"mass": mass, "reach": reach},
+        "learned": {"mass": mass, "threshold": h},
+        "distance": {"threshold": h},
+    }
+    found = objective(x, y, "mass" if kind in limits and kind != "distance" else kind, **limits.get(kind, {}))  # type: ignore[arg-type]
     of = (x, y, h) if kind == "learned" else (x, y)
     expected = torch.autograd.grad(found.value.sum(), of)
     torch.testing.assert_close(found.reference_slope.detach(), expected[0])

@@ -23,6 +23,7 @@ from pwan.app import closing, own_scans, tasks
 from pwan.app.closing import FAILED, OK, STOPPED, WRONG_INPUT
 from pwan.app.config import Checked, check, register_schema
 from pwan.app.messages import explain
+from pwan.registration import dealt, torchrun
 
 TRACEBACKS = "HYDRA_FULL_ERROR"  # Hydra's own variable: set by the user, every error comes with its traceback
 
@@ -42,6 +43,23 @@ def main(arguments: Sequence[str], *, conf: Path) -> int:
         The exit code: 0 done (single failed trials included), 1 a job failed as a whole, 2 wrong input,
         130 stopped by Ctrl-C.
     """
+    try:
+        dealt.crew = torchrun.crew()
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return WRONG_INPUT
+    if dealt.crew is None:
+        return _main(arguments, conf)
+    if dealt.crew.rank > 0:
+        dealt.crew.follow(dealt.take_part)
+        return OK
+    try:
+        return _main(arguments, conf)
+    finally:
+        dealt.crew.dismiss()
+
+
+def _main(arguments: Sequence[str], conf: Path) -> int:
     if own_scans.TASK in arguments:
         return own_scans.main([argument for argument in arguments if argument != own_scans.TASK])
     nothing = not arguments

@@ -38,6 +38,7 @@ Moves the points of SOURCE onto those of REFERENCE (PLY, OBJ, OFF, STL, PCD, LAS
   output=registered      the folder for the results: the moved file, result.json, matches.csv, report.html
   mass=400               how many points of SOURCE have a partner; estimated where neither it nor distance is given
   distance=0.05          how far a point may be matched, in the units of REFERENCE
+  landmarks=pairs.csv    known pairs that pull softly: a point of SOURCE, its point of REFERENCE (from 0), a weight
   init=auto              look for a rotation and a shift to start from; init=none: start as the files are
   scale=true             look for a scale too, for files in different units
   sample=5000            register points drawn on the faces of SOURCE, and move its vertices
@@ -75,6 +76,7 @@ def main(arguments: Sequence[str]) -> int:
     if any(argument in ("-h", "--help") for argument in arguments):
         print(_usage())
         return OK
+    settings: ScanSettings | None = None
     try:
         settings = parse(arguments)
         with warnings.catch_warnings(), ExitStack() as stack:
@@ -84,7 +86,7 @@ def main(arguments: Sequence[str]) -> int:
         print("\nStopped. Nothing was written.", file=sys.stderr)
         return STOPPED
     except (ValueError, OSError, ImportError) as error:  # ImportError: a method's own package
-        print(f"error: {_words(error)}", file=sys.stderr)
+        print(f"error: {_words(error, settings)}", file=sys.stderr)
         return WRONG_INPUT
     except MemoryError:
         print("error: not enough memory; register fewer points with sample=, or a thinner scan", file=sys.stderr)
@@ -104,7 +106,7 @@ def main(arguments: Sequence[str]) -> int:
     print("\nwritten:")
     for path in files(settings).values():
         if path.exists():
-            print(f"  {path}")
+            print(f"  {path.resolve()}")
     return FAILED if outcome.result.status == FAILED_STATUS else OK
 
 
@@ -197,14 +199,19 @@ def _bar(stack: ExitStack) -> Observer:
     return observe
 
 
-def _words(error: Exception) -> str:
+def _words(error: Exception, settings: ScanSettings | None) -> str:
     if isinstance(error, FileNotFoundError) and error.filename:
         return f"{error.filename}: there is no such file; check the path"
     if isinstance(error, IsADirectoryError) and error.filename:
         return f"{error.filename}: this is a folder; expected a file of points"
     if isinstance(error, OSError) and error.filename:
         return f"{error.filename}: {error.strerror}"
-    return re.sub(r"\b(drop_invalid|overwrite)=True\b", r"\1=true", str(error))  # as it is written here
+    text = re.sub(r"\b(drop_invalid|overwrite)=True\b", r"\1=true", str(error))  # as it is written here
+    if settings is not None:
+        for role in ("source", "reference"):
+            if text.startswith(f"{Path(getattr(settings, role))}: "):
+                return re.sub(r"(?<=\s)(key|raw)(?==\S)", rf"{role}_\1", text)
+    return text
 
 
 def _usage() -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from pwan import methods
 from pwan.problem import RegistrationProblem
 from pwan.randomness import derive_seed
+from pwan.registration.settings import PULL
 from pwan.synthesis import SynthesisSettings
 
 
@@ -40,7 +41,8 @@ class Cell:
 
 # axes and methods' settings that earlier rows do not have, with the value those rows stand for: they keep their hash
 LATER: dict[str, Any] = {"voxel": 0.0, "crop": "both"}
-LATER_SETTINGS: dict[str, Any] = {"sample": 0}
+# no cell has pairs, so that pull changes no row
+LATER_SETTINGS: dict[str, Any] = {"reach": 0.0, "sample": 0, "pull": PULL}
 
 AXES = ["shape", "shape_source", *(f.name for f in fields(SynthesisSettings)), "seed"]
 

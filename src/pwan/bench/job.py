@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -87,7 +88,7 @@ class Job:
         if not missing:
             return Outcome(self.entry.name, self.settings, 0, skipped, 0, self._all_failed(trials))
         if self.devices and workers == "auto":  # a registration fills several devices by itself, one a batch of them
-            workers = 0 if self.trainer.name == "gpu" else 1
+            workers = self._gpus() if self.trainer.name == "gpu" else 1
         count = choose_workers(workers, len(missing))
         state = _State()
         with tqdm(
@@ -97,8 +98,8 @@ class Job:
             mininterval=0.5 if sys.stderr.isatty() else 15,
             smoothing=0,
         ) as bar:
-            if count == 0:
-                self._execute(self._batches(missing), 0, bar, state)
+            if count == 0 or self._gpus():
+                self._execute(self._batches(missing), count, bar, state)
                 missing_again, state.again = state.again, []
                 if missing_again:  # the batch raised: trial by trial the others keep their results
                     self._execute([[trial] for trial in missing_again], 1, bar, state)
@@ -108,9 +109,15 @@ class Job:
             return Outcome(self.entry.name, self.settings, state.recorded, skipped, 0, state.missing_package)
         return Outcome(self.entry.name, self.settings, len(missing), skipped, state.failed, self._all_failed(trials))
 
+    def _gpus(self) -> int:
+        """Over how many GPUs the trials are dealt; 0 for one, which this process uses, and for none."""
+        return self.trainer.devices if self.devices and self.trainer.name == "gpu" and self.trainer.devices > 1 else 0
+
     def _batches(self, trials: list[int]) -> list[list[int]]:
         """As many trials at once as a GPU's memory surely holds; one where a voxel filter makes their sizes differ."""
         at_once = 1 if self.cell.synthesis.voxel else max(1, BATCH_POINTS // self.cell.synthesis.points)
+        if self._gpus():
+            at_once = min(at_once, math.ceil(len(trials) / self._gpus()))
         return [trials[start : start + at_once] for start in range(0, len(trials), at_once)]
 
     def finished(self) -> list[Row]:

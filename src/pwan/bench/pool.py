@@ -12,8 +12,9 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import count
 from multiprocessing import connection as mp_connection
-from multiprocessing import get_context
+from multiprocessing import current_process, get_context
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from typing import Any
@@ -21,6 +22,8 @@ from typing import Any
 import torch
 
 Report = Callable[[Any], None]
+_NAME = "pwan-worker-"
+_started = count()
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
@@ -69,6 +72,12 @@ def run_tasks(
             process.terminate()
             process.join()
             pipe.close()
+
+
+def worker_number() -> int:
+    """Which worker this process is, of those started one after the other; 0 where it is none."""
+    name = current_process().name
+    return int(name.removeprefix(_NAME)) if name.startswith(_NAME) else 0
 
 
 def _serve(
@@ -147,7 +156,7 @@ def _bury(process: SpawnProcess, pipe: Any) -> Failure:
 def _start(function: Callable[[Any, Report], Any]) -> tuple[SpawnProcess, Connection]:
     context = get_context("spawn")  # fork would copy torch's thread pool in a broken state
     ours, theirs = context.Pipe()
-    process = context.Process(target=_work, args=(theirs, function), daemon=True)
+    process = context.Process(target=_work, args=(theirs, function), name=f"{_NAME}{next(_started)}", daemon=True)
     with _child_environment():
         process.start()
     theirs.close()  # so that the worker's death reads as the end of the pipe

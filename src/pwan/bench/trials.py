@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_info
 from torch import Tensor
 
 from pwan import methods
-from pwan.bench.pool import Report
+from pwan.bench.pool import Report, worker_number
 from pwan.problem import FAILED, OK, Observer, Progress, RegistrationProblem, RegistrationResult, mean_squared_error
 from pwan.registration import dealt
 from pwan.registration.ranks import devices_here
@@ -37,12 +37,12 @@ class TrainerSettings:
     Attributes:
         name: "loop", a plain loop; "lightning", a PyTorch Lightning trainer around the same solver, with the same rows;
             "ddp", the points of each registration dealt out over devices, with rows that differ from those of one
-            device as two training seeds do (see :class:`pwan.registration.ranks.Place`); "gpu", one GPU, which takes
-            as many trials of a cell at once as surely fit.
-        devices: of "ddp": GPUs where there are as many, else processes with one thread each.
+            device as two training seeds do (see :class:`pwan.registration.ranks.Place`); "gpu", the trials of a cell
+            dealt out over GPUs, each of which takes as many at once as surely fit: the same rows on one as on many.
+        devices: of "ddp": GPUs where there are as many, else processes with one thread each. Of "gpu": GPUs.
 
     Raises:
-        ValueError: several devices for another trainer than "ddp".
+        ValueError: several devices for a trainer that uses one.
     """
 
     name: Literal["loop", "lightning", "ddp", "gpu"] = "loop"
@@ -50,8 +50,11 @@ class TrainerSettings:
 
     def __post_init__(self) -> None:
         check_ranges(self, positive=("devices",))
-        if self.name != "ddp" and self.devices > 1:
-            raise ValueError(f"devices={self.devices} needs trainer=ddp, but the trainer is {self.name}")
+        if self.name not in ("ddp", "gpu") and self.devices > 1:
+            raise ValueError(
+                f"devices={self.devices} needs trainer=ddp, which deals out points, or trainer=gpu, which deals out "
+                f"trials, but the trainer is {self.name}"
+            )
 
 
 @dataclass(frozen=True)
@@ -215,19 +218,21 @@ def _drive(task: Task, problem: RegistrationProblem, observer: Observer) -> Regi
         return lightning.register(problem, settings, seeds=list(task.seeds), observer=observer)
     if shared := devices_of(task.method, task.trainer):
         devices = shared["devices"]
+        if task.trainer.name == "gpu":  # this worker's own
+            devices = [devices_here(task.trainer.devices, "gpu")[worker_number() % task.trainer.devices]]
         return dealt.register(problem, settings, seeds=list(task.seeds), observer=observer, devices=devices)
     return methods.run(task.method, problem, task.options, seeds=list(task.seeds), observer=observer)
 
 
 def devices_of(method: str, trainer: TrainerSettings) -> dict[str, list[str]]:
-    """ "devices" by their names, where the trainer deals a method's registrations out over them; else nothing."""
+    """ "devices" by their names, on which a method's registration is computed, where the trainer chooses them."""
     if trainer.name not in ("ddp", "gpu") or not issubclass(methods.find(method).Settings, PwanSettings):
         return {}
     if trainer.name == "ddp":
         return {"devices": devices_here(trainer.devices)}
     if not torch.cuda.is_available():
         raise ValueError("trainer=gpu needs a GPU, but torch finds none here; take trainer=loop")
-    return {"devices": devices_here(1, "gpu")}
+    return {"devices": devices_here(trainer.devices, "gpu")[:1]}  # whichever takes a trial, its row is the same
 
 
 def choose_workers(workers: int | str, trials: int) -> int:

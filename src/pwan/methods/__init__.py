@@ -8,6 +8,8 @@ A method file ``methods/<name>.py`` defines
 - ``resolved(problem, settings) -> dict``, only where settings that are None follow from the problem: every setting as
   it is used for the problem.
 
+A method whose ``Settings`` have ``pull`` uses a problem's known pairs; the others refuse them.
+
 Files whose name begins with an underscore are not methods. A method file must import without its optional package.
 """
 
@@ -38,6 +40,22 @@ def find(name: str) -> ModuleType:
     if name not in names():
         raise ValueError(f"unknown method {name!r}{nearest(name, names())}; the methods are {', '.join(names())}")
     return importlib.import_module(f"{__name__}.{name}")
+
+
+def takes_pairs(name: str) -> bool:
+    """Whether a method can use known pairs of points: its settings say how they pull."""
+    return any(f.name == "pull" for f in dataclasses.fields(find(name).Settings))
+
+
+def check_pairs(name: str) -> None:
+    """Refuse known pairs for a method that cannot use them.
+
+    Raises:
+        ValueError: it cannot; names those that can.
+    """
+    if not takes_pairs(name):
+        able = ", ".join(other for other in names() if takes_pairs(other))
+        raise ValueError(f"method {name} does not take landmarks; take one of {able}, or leave landmarks out")
 
 
 def settings(name: str, options: Mapping[str, Any] | None = None) -> Any:
@@ -73,5 +91,11 @@ def run(
     seeds: Sequence[int],
     observer: Observer | None = None,
 ) -> RegistrationResult:
-    """Register a batch of problems with the named method; ``seeds`` holds one integer for each problem."""
+    """Register a batch of problems with the named method; ``seeds`` holds one integer for each problem.
+
+    Raises:
+        ValueError: a wrong option, a problem that the method cannot register, or known pairs that it cannot use.
+    """
+    if problem.pairs is not None:
+        check_pairs(name)
     return find(name).register(problem, settings(name, options), seeds=seeds, observer=observer)

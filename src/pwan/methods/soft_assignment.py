@@ -15,8 +15,10 @@ from torch import Tensor
 from pwan.methods._baseline import unrefined_result
 from pwan.normalisation import Normalisation, matches_whole_source, normalise
 from pwan.problem import FAILED, OK, Observer, Progress, RegistrationProblem, RegistrationResult, check_seeds
+from pwan.registration.pairs import Pull
 from pwan.registration.presets import resolve_kind
 from pwan.registration.refinement import SoftSettings, samples, soft_assignment
+from pwan.registration.settings import PULL
 from pwan.registration.solver import draw_landmarks
 from pwan.registration.transform import Coherence, Transform
 from pwan.settings import check_ranges
@@ -31,6 +33,7 @@ class Settings:
             :class:`pwan.registration.refinement.SoftSettings`; None follows from whether all of the source is to be
             matched.
         beta: width of the kernel exp(-d^2 / (2 beta^2)) whose modes make the displacement. rank: how many of them.
+        pull: of known pairs, as PWAN's.
     """
 
     steps: int | None = None
@@ -42,13 +45,14 @@ class Settings:
     affine_ridge: float | None = None
     beta: float = 2.0
     rank: int = 100
+    pull: float = PULL
     normalisation: Normalisation = "auto"
 
     def __post_init__(self) -> None:
         check_ranges(
             self,
             positive=("steps", "sigma_start", "sigma_end", "scalings", "slack", "smoothness", "beta", "rank"),
-            at_least_zero=("affine_ridge",),
+            at_least_zero=("affine_ridge", "pull"),
         )
 
     def for_case(self, *, whole: bool) -> SoftSettings:
@@ -77,7 +81,12 @@ def register(
     source = normalised.source
     coherence = Coherence(source, draw_landmarks(source.shape[1], settings.rank, seeds), settings.beta)
     transform = Transform("nonrigid", source, coherence.basis)
-    identity = transform.parameters.detach()
+    start = identity = transform.parameters.detach()
+    pull = Pull.of(normalised, transform, normalised.reference, settings.pull)
+    if pull is not None:  # where the first fit would go with the pairs alone
+        ridge = torch.full(identity.shape[1:2], soft.smoothness, dtype=torch.float64)
+        ridge[: source.shape[2]], ridge[source.shape[2]] = soft.affine_ridge, 0.0
+        start = pull.settled(identity, ridge * soft.sigma_start / source.shape[1])
 
     def parts(p: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         return transform.affine(p), transform.translation(p), transform.displacement(p)
@@ -88,7 +97,7 @@ def register(
         if observer is not None:
             observer(Progress(step, steps, lambda: frame.apply(limited.source, *parts(p))))
 
-    found = soft_assignment(transform, identity, normalised.reference, normalised.mass, soft, list(seeds), told)
+    found = soft_assignment(transform, start, normalised.reference, normalised.mass, soft, list(seeds), told, pull)
     good = found.isfinite().all(-1).all(-1)  # (B,)
     found = torch.where(good[:, None, None], found, identity)
     b = len(problem)

@@ -1,4 +1,5 @@
-"""A registration whose points are dealt out over devices of this machine; this process is rank 0 and starts the others.
+"""A registration whose points are dealt out over devices of this machine; this process is rank 0 and starts the others,
+unless torchrun has.
 
 They are fresh interpreters rather than forks or spawns, so that a worker process or a script without a main guard may
 start them too.
@@ -22,7 +23,9 @@ from pwan.problem import Observer, RegistrationProblem, RegistrationResult
 from pwan.registration import pipeline
 from pwan.registration.ranks import Place, Ranks, member
 from pwan.registration.settings import PwanSettings
+from pwan.registration.torchrun import Crew
 
+crew: Crew | None = None  # whom torchrun started beside this process
 PATIENCE = 5.0  # seconds that a rank may take to end by itself once all is done, or once another one has failed
 
 
@@ -45,7 +48,8 @@ def register(
         ValueError: what every registration refuses, and a free displacement on several devices.
         RuntimeError: a rank failed or died; says what it left as its last words.
     """
-    with _following((problem, settings, list(seeds), dtype), devices) as ranks:
+    work = (problem, settings, list(seeds), dtype)
+    with crew.called(work, devices) if crew and len(devices) > 1 else _following(work, devices) as ranks:
         place = Place(ranks, devices[0], dtype)
         return pipeline.register(problem, settings, seeds=seeds, observer=observer, place=place)
 
@@ -81,9 +85,21 @@ def _following(work: tuple[Any, ...], devices: Sequence[str]) -> Iterator[Ranks]
 
 def _follow(folder: str, devices: list[str], rank: int) -> None:
     """The life of another rank: the same registration, whose result rank 0 gives."""
-    problem, settings, seeds, dtype = torch.load(Path(folder) / "work", weights_only=False)
+    work = torch.load(Path(folder) / "work", weights_only=False)
     with member(devices[rank], rank, len(devices), Path(folder) / "meeting") as ranks:
-        pipeline.register(problem, settings, seeds=seeds, place=Place(ranks, devices[rank], dtype))
+        take_part(ranks, devices[rank], *work)
+
+
+def take_part(
+    ranks: Ranks,
+    device: str,
+    problem: RegistrationProblem,
+    settings: PwanSettings,
+    seeds: Sequence[int],
+    dtype: torch.dtype,
+) -> None:
+    """The same registration as rank 0's, whose result is that one's to give."""
+    pipeline.register(problem, settings, seeds=seeds, place=Place(ranks, device, dtype))
 
 
 def _last_words(others: dict[int, subprocess.Popen[bytes]], folder: Path) -> str:

@@ -16,15 +16,17 @@ from torch import Tensor
 
 from pwan.normalisation import matches_whole_source, normalise
 from pwan.problem import FAILED, OK, Observer, Progress, RegistrationProblem, RegistrationResult, SpaceMap, check_seeds
+from pwan.registration.pairs import Pull
 from pwan.registration.presets import resolve, resolve_kind
 from pwan.registration.ranks import Place
 from pwan.registration.refinement import NearestSettings, nearest_point, soft_assignment
 from pwan.registration.settings import PwanSettings
-from pwan.registration.solver import Solver
+from pwan.registration.solver import Solver, of_problems
 from pwan.registration.space import KernelSum, on_space
 from pwan.transport.objective import Kind
 
 HISTORY = ("loss", "threshold", "gradient_norm")
+LEAVES = 0.25  # share of a batch's problems that must have stopped before they leave it: what stays is set up anew
 
 
 class Registration:
@@ -47,8 +49,8 @@ class Registration:
         check_seeds(problem, seeds)
         if len(same_case(problem, settings)) > 1:
             raise ValueError("one batch matches either all of the source or a part of it; pwan.register takes both")
-        self.started = time.perf_counter()
-        self.seeds = list(seeds)
+        started = time.perf_counter()
+        self.seeds, self.place = list(seeds), place
         self.kind, limited = resolve_kind(problem, settings.type)
         self.settings, self.soft = resolve(settings, limited, self.kind)
         self.input = limited
@@ -57,12 +59,29 @@ class Registration:
         )
         self.solver = Solver(self.problem, self.settings, self.kind, self.seeds, place)
         self._records: list[dict[str, Tensor]] = []
+        self.seconds = (time.perf_counter() - started) / len(problem)  # of each problem's share
 
     def step(self, update_transform: Callable[[], Any] | None = None) -> dict[str, Tensor]:
         """One PWAN step; what it returns is kept for the history. See :meth:`Solver.step`."""
+        started = time.perf_counter()
         record = self.solver.step(update_transform)
         self._records.append(record)
+        self.seconds += (time.perf_counter() - started) / len(self.input)
         return record
+
+    def leaving(self) -> list[int]:
+        """The problems for which nothing is left to do, once they are worth parting with: all, some or none."""
+        if self.solver.finished:
+            return list(range(len(self.input)))
+        stopped = self.solver.at_rest().nonzero().flatten().tolist()
+        return stopped if len(stopped) >= LEAVES * len(self.input) else []
+
+    def part(self, rows: list[int]) -> Registration:
+        """Some of the problems as a registration of their own, which goes on from the same step with the same bits."""
+        part = Registration(self.input.select(rows), self.settings, [self.seeds[k] for k in rows], self.place)
+        part.load_state_dict(of_problems(self.state_dict(), rows))
+        part.seconds += self.seconds
+        return part
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that a step changes."""
@@ -82,6 +101,7 @@ class Registration:
     @torch.no_grad()
     def finish(self) -> RegistrationResult:
         """Refine, and bring everything back to input coordinates."""
+        started = time.perf_counter()
         solver, transform, answer = self.solver, self.solver.whole.transform, self.solver.answer()
         threshold, transported = solver.evaluate(answer)
         refined, words = self._refine(answer, transported)
@@ -116,7 +136,7 @@ class Registration:
                 for bad, word in zip(diverged, words, strict=True)
             ],
             steps=steps,
-            seconds=[(time.perf_counter() - self.started) / len(self.input)] * len(self.input),
+            seconds=[self.seconds + (time.perf_counter() - started) / len(self.input)] * len(self.input),
             potential=[self._potential(k, threshold[k]) for k in range(len(self.input))],
             transform=self._on_space(refined),
             history=[
@@ -147,8 +167,9 @@ class Registration:
                 affine_penalty=s.affine_penalty,
             )
             distance = whole.distance if self.kind == "distance" else None
+            pull = Pull.of(self.problem, whole.transform, whole.reference, s.pull)
             refined, said = nearest_point(
-                whole.transform, whole.coherence, answer, whole.reference, mass, distance, nearest
+                whole.transform, whole.coherence, answer, whole.reference, mass, distance, nearest, pull
             )
             return self._guarded(refined, answer), [
                 f"{word}; nearest refinement: {after}" for word, after in zip(words, said, strict=True)
@@ -159,7 +180,8 @@ class Registration:
         transform, reference = (solver.transform, solver.reference) if alone else (whole.transform, whole.reference)
         mass = None if mass is None else mass.to(reference.device)
         start = answer.to(reference.device)
-        refined = soft_assignment(transform, start, reference, mass, self.soft, self.seeds).cpu()
+        pull = Pull.of(self.problem, transform, reference, s.pull)
+        refined = soft_assignment(transform, start, reference, mass, self.soft, self.seeds, pull=pull).cpu()
         return self._guarded(refined, answer), words
 
     def _guarded(self, refined: Tensor, answer: Tensor) -> Tensor:
@@ -232,22 +254,38 @@ def register(
     """
     check_seeds(problem, seeds)
     groups = same_case(problem, settings)
+    parts: list[list[int]] = []
     results: list[RegistrationResult] = []
     where = problem.source.clone()
     for done, index in enumerate(groups):
-        registration = Registration(problem.select(index), settings, [seeds[k] for k in index], place)
-        solver, steps = registration.solver, registration.solver.steps
-        while not solver.finished:
-            registration.step()
-            if observer is not None:
+        running = Registration(problem.select(index), settings, [seeds[k] for k in index], place)
+        while index:
+            if not running.solver.finished:
+                running.step()
+                if observer is not None:
+                    _tell(observer, running, index, where, done, len(groups))
+            leaving = running.leaving()
+            if not leaving:
+                continue
+            staying = [k for k in range(len(index)) if k not in leaving]
+            left = running.part(leaving) if staying else running
+            results.append(left.finish())
+            parts.append([index[k] for k in leaving])
+            where[parts[-1]] = results[-1].transformed
+            index = [index[k] for k in staying]
+            running = running.part(staying) if staying else running
+    return results[0] if len(results) == 1 else _merge(parts, results)
 
-                def transformed(now: Registration = registration, rows: list[int] = index) -> Tensor:
-                    return where.index_copy(0, torch.tensor(rows), now.transformed())
 
-                observer(Progress(done * steps + solver.steps_done, len(groups) * steps, transformed))
-        results.append(registration.finish())
-        where[index] = results[-1].transformed
-    return results[0] if len(results) == 1 else _merge(groups, results)
+def _tell(observer: Observer, running: Registration, index: list[int], where: Tensor, done: int, groups: int) -> None:
+    """Tell the observer of a step; ``where`` holds the problems that are not running, ``index`` numbers those that
+    are."""
+    solver = running.solver
+
+    def transformed() -> Tensor:
+        return where.index_copy(0, torch.tensor(index), running.transformed())
+
+    observer(Progress(done * solver.steps + solver.steps_done, groups * solver.steps, transformed))
 
 
 def same_case(problem: RegistrationProblem, settings: PwanSettings) -> list[list[int]]:

@@ -201,11 +201,12 @@ def devices_here(count: int, kind: Literal["auto", "gpu", "cpu"] = "auto") -> li
 
 
 @contextmanager
-def member(device: str, rank: int, size: int, meeting: Path) -> Iterator[Ranks]:
+def member(device: str, rank: int, size: int, meeting: Path | dist.Store) -> Iterator[Ranks]:
     """This process as one of ``size``, with one thread on the CPU; for one alone there is no group.
 
     Args:
-        device: "cpu" (gloo), or "cuda:0" and the like (nccl). meeting: a file on which all ranks agree, not there yet.
+        device: "cpu" (gloo), or "cuda:0" and the like (nccl). meeting: where the ranks find each other: a file that is
+            not there yet, or a store.
     """
     cpu = torch.device(device).type == "cpu"
     if not cpu:
@@ -219,7 +220,7 @@ def member(device: str, rank: int, size: int, meeting: Path) -> Iterator[Ranks]:
             os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # all are on this machine, whatever its name resolves to
         dist.init_process_group(
             "gloo" if cpu else "nccl",
-            init_method=f"file://{meeting}",
+            store=dist.FileStore(str(meeting), size) if isinstance(meeting, Path) else meeting,
             rank=rank,
             world_size=size,
             timeout=TIMEOUT,

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from scipy.spatial import KDTree
@@ -15,6 +15,9 @@ from torch import Tensor
 from pwan.randomness import numpy_generator
 from pwan.registration.transform import Coherence, Transform, take_rows
 from pwan.transport.objective import largest_share
+
+if TYPE_CHECKING:  # pairs imports this module
+    from pwan.registration.pairs import Pull
 
 # The soft assignment holds a matrix of source by reference points. Of a larger source it takes samples of this size,
 # and of the reference the same share: a mass of the sample would otherwise find fewer partners than it has points. What
@@ -58,6 +61,7 @@ def soft_assignment(
     settings: SoftSettings,
     seeds: list[int],
     observer: Callable[[int, Tensor], None] | None = None,
+    pull: Pull | None = None,
 ) -> Tensor:
     """Anneal a two-sided soft assignment with slack, with a closed-form fit of A, t and W in each step.
 
@@ -68,6 +72,7 @@ def soft_assignment(
         start: (B, P, D) parameters of the transform (modes, affine or rigid).
         reference: (B, q, D) normalised. mass: (B,) or None for all.
         observer: told after each step of its number, from 1, and of the parameters; not of rigid transforms.
+        pull: of known pairs, which take part in each fit, whatever the sample and the mass.
 
     Returns:
         (B, P, D) parameters; a problem whose fit is singular keeps its start. Of a source that is too large for one
@@ -80,7 +85,7 @@ def soft_assignment(
             if observer is not None:
                 observer(before * settings.steps + step, parameters)
 
-        one = _anneal(transform, start, reference, mass, settings, seeds, sample, told)
+        one = _anneal(transform, start, reference, mass, settings, seeds, sample, told, pull)
         found += (one - found) / (sample + 1)
     return found
 
@@ -99,6 +104,7 @@ def _anneal(
     seeds: list[int],
     sample: int,
     observer: Callable[[int, Tensor], None],
+    pull: Pull | None = None,
 ) -> Tensor:
     """The soft assignment of one sample; see :func:`soft_assignment`."""
     dtype, device = torch.float64, reference.device
@@ -112,6 +118,10 @@ def _anneal(
     y, x = _take(source, rows), _take(reference.to(dtype), picks)
     ones = torch.ones_like(y[..., :1])
     design = torch.cat((y, ones), -1) if basis is None else torch.cat((y, ones, _take(basis, rows)), -1)  # (B, n, p)
+    fitted_y, fitted = y, design  # what the fit of a step goes over
+    if pull is not None:
+        fitted_y = torch.cat((y, pull.transform.source.to(dtype)), 1)
+        fitted = torch.cat((design, pull.design().to(dtype)), 1)
     prior = start.to(dtype)  # where PWAN, or whatever came before, left it
     ridge = torch.full((design.shape[-1],), settings.smoothness, dtype=dtype, device=device)
     ridge[:d], ridge[d] = settings.affine_ridge, 0.0
@@ -135,18 +145,22 @@ def _anneal(
             rank = weight[..., 0].argsort(dim=1, descending=True, stable=True).argsort(dim=1)
             keep = (kept_mass[:, None] - rank).clamp(0.0, 1.0)[..., None]  # the point at the threshold in part
             weight, image = weight * keep, image * keep
+        if pull is not None:
+            of_pairs = y.shape[1] * pull.strength * sigma * pull.weights.to(dtype)
+            weight = torch.cat((weight, of_pairs), 1)
+            image = torch.cat((image, of_pairs * pull.goals.to(dtype)), 1)
         if transform.kind == "rigid":
-            current = _rigid_fit(y, weight, image, current)
+            current = rigid_fit(fitted_y, weight, image, current)
             continue
-        normal = torch.bmm((design * weight).mT, design)  # (B, p, p)
+        normal = torch.bmm((fitted * weight).mT, fitted)  # (B, p, p)
         normal.diagonal(dim1=1, dim2=2).add_(ridge * sigma**2 + 1e-9)
-        right = torch.bmm(design.mT, image) + (ridge * sigma**2)[:, None] * prior
+        right = torch.bmm(fitted.mT, image) + (ridge * sigma**2)[:, None] * prior
         solution, info = torch.linalg.solve_ex(normal, right)
         good = (info == 0) & solution.isfinite().all(-1).all(-1)
         current = torch.where(good[:, None, None], solution, current)
         observer(step + 1, current.to(start.dtype))
     if transform.kind == "rigid":
-        return _rigid_parameters(current, start)
+        return rigid_parameters(current, start)
     return current.to(start.dtype)
 
 
@@ -163,7 +177,7 @@ def _take(values: Tensor, rows: Tensor | None) -> Tensor:
     return values if rows is None else take_rows(values, rows)
 
 
-def _rigid_fit(y: Tensor, weight: Tensor, image: Tensor, current: Tensor) -> Tensor:
+def rigid_fit(y: Tensor, weight: Tensor, image: Tensor, current: Tensor) -> Tensor:
     """Weighted Procrustes: the rotation and translation that bring y onto image / weight."""
     d, total = y.shape[-1], weight.sum(1, keepdim=True).clamp(min=1e-12)
     y_mean, x_mean = (weight * y).sum(1, keepdim=True) / total, image.sum(1, keepdim=True) / total
@@ -177,7 +191,7 @@ def _rigid_fit(y: Tensor, weight: Tensor, image: Tensor, current: Tensor) -> Ten
     return out
 
 
-def _rigid_parameters(current: Tensor, start: Tensor) -> Tensor:
+def rigid_parameters(current: Tensor, start: Tensor) -> Tensor:
     """The rotation vector of each rotation, in the strict upper triangle as :func:`rotation_matrix` wants it."""
     d = current.shape[-1]
     out = start.clone()
@@ -225,12 +239,13 @@ def nearest_point(
     mass: Tensor | None,
     distance: Tensor | None,
     settings: NearestSettings,
+    pull: Pull | None = None,
 ) -> tuple[Tensor, list[str]]:
     """The paper's refinement (appendix "Refinement"): squared distances to nearest points, by gradient descent.
 
     Of the mass type the mean is over the m smallest squared distances, of the distance type over all of them, each
     clamped at h^2 (released code), so that points out of reach do not pull. Each problem keeps its best
-    state and stops at its first increase.
+    state and stops at its first increase. ``pull`` of known pairs adds its energy.
 
     Returns:
         (B, P, D) parameters, and for each problem what happened, in words.
@@ -254,6 +269,8 @@ def nearest_point(
         loss = squared + 0.5 * settings.coherence * (energy * coefficients).sum((1, 2))
         if settings.affine_penalty and transform.kind != "rigid":
             loss = loss + 0.5 * settings.affine_penalty * (parameters[:, :d] - identity).square().sum((1, 2))
+        if pull is not None:
+            loss = loss + pull.energy(parameters)
         better = running & (loss < best_loss)
         for k in torch.nonzero(running & ~better).flatten().tolist():
             words[k] = (
@@ -266,10 +283,12 @@ def nearest_point(
         best_loss = torch.where(better, loss, best_loss)
         if step == settings.steps or not bool(running.any()):
             break
-        total = transform.pull_back(residual)
+        total = transform.pull_back(residual, parameters)
         total[:, d + 1 :] += settings.coherence * energy
         if settings.affine_penalty and transform.kind != "rigid":
             total[:, :d] += settings.affine_penalty * (parameters[:, :d] - identity)
+        if pull is not None:
+            total += pull.gradient(parameters)
         parameters.grad = total
         optimiser.step()
     return best, words

@@ -11,6 +11,7 @@ from pwan.settings import check_ranges
 from pwan.transport.objective import Kind
 
 LARGE, SAMPLE = 16_000, 8000  # source points from which a step looks at a sample, and how many
+PULL = 3.0  # of known pairs: 1 leaves a turned set in part where it was, 10 gains nothing but follows a wrong pair more
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,10 @@ class PwanSettings:
             halved.
         sample: points of the source that a step looks at, with the same share of the reference: all points in turn, a
             sample a step. 0 looks at all in each step; None at all of up to ``LARGE`` points, else at ``SAMPLE``.
+        reach: of the mass type with its exact threshold, in the stages after the first: a matched point farther than
+            this, and than two spacings of the reference, from its partner pulls no more; 0 for off. Two samples of one
+            surface differ by chance in the number of points on a limb, and mass would flow along it to make up for
+            that: the sampled W_1 is least elsewhere than at the truth.
         tolerance: stopping rule: a problem stops when the mean of ten iterates differs from that of the ten before by
             less than this, as RMS over the points; 0 for never.
         distance_start: d-PWAN begins with this h if it is larger, and reaches h geometrically halfway through T; 0:
@@ -54,6 +59,8 @@ class PwanSettings:
         beta: width of the coherence kernel exp(-d^2 / (2 beta^2)); the paper's rho is 2 beta^2.
         rank: k, Nystrom landmarks. coherence: lambda. sigma: of the coherence energy.
         affine_penalty: weight of |A - I|^2 / 2 (not in the paper, which leaves A free).
+        pull: of known pairs, where the problem has any: weight of their mean squared distance / 2 (not in the paper).
+            A pair counts as all of the matched points together at a distance of 1 / ``pull``.
         refinement: "soft", "nearest" (appendix "Refinement") or "none"; see :mod:`pwan.registration.refinement`.
         nearest_steps, nearest_rate: of the nearest refinement's RMSprop; nearest_of: whose points look for their
             nearest
@@ -89,6 +96,7 @@ class PwanSettings:
     stages: int | None = None
     stage_steps: int = 25
     sample: int | None = None
+    reach: float = 0.2
     tolerance: float = 0.0
     distance_start: float = 0.2
     beta: float = 2.0
@@ -96,6 +104,7 @@ class PwanSettings:
     coherence: float | None = None
     sigma: float = 0.1
     affine_penalty: float | None = None
+    pull: float = PULL
     refinement: Literal["soft", "nearest", "none"] = "soft"
     nearest_steps: int = 500
     nearest_rate: float = 1e-4
@@ -110,7 +119,8 @@ class PwanSettings:
             ),
             at_least_zero=(
                 *("features", "sample", "steps", "warmup", "penalty_every", "stages", "nearest_steps"),
-                *("kappa", "coherence", "affine_penalty", "tolerance", "distance_start", "clip", "activation_slope"),
+                *("reach", "kappa", "coherence", "affine_penalty", "pull", "tolerance", "distance_start", "clip"),
+                "activation_slope",
             ),
             below_one=("betas", "network_betas"),
         )
@@ -167,6 +177,7 @@ class PaperSettings(PwanSettings):
     average: float = 0.0
     stages: int | None = 0
     distance_start: float = 0.0
+    reach: float = 0.0
     rank: int = 500
     sample: int | None = 0
     refinement: Literal["soft", "nearest", "none"] = "nearest"

@@ -14,9 +14,10 @@ from torch import Tensor
 
 from pwan.normalisation import matches_whole_source
 from pwan.problem import RegistrationProblem
+from pwan.registration.pairs import Pull, begun
 from pwan.registration.ranks import Place
 from pwan.registration.settings import PwanSettings
-from pwan.registration.start import Draws, architecture, build, common_span, convert, draw_landmarks
+from pwan.registration.start import Draws, architecture, build, common_span, convert, draw_landmarks, reach
 from pwan.registration.transform import Transform, take_rows
 from pwan.transport.objective import Kind, Objective, objective
 from pwan.transport.potential import PotentialNetwork, points_at_once
@@ -79,6 +80,11 @@ class Solver:
         span = common_span(problem)
         self.span = None if span is None else span.to(self.device, self.dtype)
         self.identity = self.transform.parameters.detach().clone()
+        self.pull = Pull.of(problem, self.whole.transform, self.whole.reference, settings.pull)
+        if self.pull is not None:  # the same on all ranks, whose energies' gradients are not summed
+            start = begun(self.pull, self.whole, settings, problem)
+            self.transform.parameters.copy_(self._as_on_first(start))
+            self.pull = self.pull.placed(lambda tensor: self._as_on_first(tensor).to(self.device))
         self.network = PotentialNetwork(architecture(settings), d, seeds)
         convert(self.network, self.device, self.dtype)
         self.learned_threshold = torch.nn.Parameter(
@@ -146,7 +152,10 @@ class Solver:
         self.stopped_answer = torch.zeros_like(self.mean)
         if self.distance is not None:
             self.distance_in_force = self.distance.clone()  # (B,)
-            self._anneal()
+        self.capped = kind == "mass" and not learned and settings.reach > 0 and settings.stages > 0
+        self.reach = reach(problem.reference, settings.reach).to(self.device, self.dtype)  # (B,)
+        self.reach_in_force = torch.full_like(self.reach, torch.inf)
+        self._anneal()
 
     def _as_on_first(self, tensor: Tensor) -> Tensor:
         return self.ranks.of_first(tensor.to(self.device)).to(tensor.device)  # a group sends from the device alone
@@ -160,7 +169,11 @@ class Solver:
     @property
     def finished(self) -> bool:
         """Whether all steps are taken or every problem has stopped or diverged."""
-        return self.steps_done >= self.steps or bool(((self.stopped_at > 0) | (self.diverged_at > 0)).all())
+        return self.steps_done >= self.steps or bool(self.at_rest().all())
+
+    def at_rest(self) -> Tensor:
+        """(B,) whether a problem has stopped or diverged: its answer stands."""
+        return (self.stopped_at > 0) | (self.diverged_at > 0)
 
     def _stage(self) -> tuple[int, int, int]:
         """Number of the current stage, the step within it, and its length."""
@@ -180,7 +193,9 @@ class Solver:
         return None
 
     def _anneal(self) -> None:
-        """Set the threshold of the distance type for the step to come."""
+        """Set the thresholds of the step to come: that of the distance type, and the reach of the mass type."""
+        if self.capped:
+            self.reach_in_force.copy_(self.reach).add_(torch.inf if self._stage()[0] == 0 else 0.0)
         if self.distance is not None:
             start = self.distance.clamp(min=self.settings.distance_start)
             self.distance_in_force.copy_(start * (self.distance / start) ** self._annealed())
@@ -298,6 +313,7 @@ class Solver:
             self.kind,
             mass=mass,
             threshold=threshold,
+            reach=self.reach_in_force if self.capped else None,
             fold=self.settings.bound == "fold",
             select=self.ranks.largest_share,
             totals=totals,
@@ -351,6 +367,8 @@ class Solver:
 
     def _add_energy_gradient(self, out: Tensor) -> None:
         s, d = self.settings, self.transform.dimension
+        if self.pull is not None:
+            out += self.pull.gradient(self.transform.parameters)
         assert s.coherence is not None and s.affine_penalty is not None
         if s.transform != "rigid" and s.affine_penalty:
             out[:, :d] += s.affine_penalty * (self.transform.parameters - self.identity)[:, :d]
@@ -453,6 +471,15 @@ class Solver:
         self.mean_count, self.steps_done = state["mean_count"], state["steps_done"]
         self.captured = None  # the optimisers hold other tensors now
         self._anneal()
+
+
+def of_problems(state: Any, rows: list[int]) -> Any:
+    """What a state dict, of nested dicts and lists, says of some of its problems: rows of all its tensors."""
+    if isinstance(state, Tensor):
+        return state[rows] if state.ndim else state.clone()
+    if isinstance(state, dict):
+        return {key: of_problems(value, rows) for key, value in state.items()}
+    return [of_problems(value, rows) for value in state] if isinstance(state, list) else state
 
 
 def _pair(betas: tuple[float, ...]) -> tuple[float, float]:

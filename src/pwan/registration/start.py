@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from scipy.spatial import KDTree
 from torch import Tensor
 
 from pwan.problem import RegistrationProblem
@@ -13,6 +15,8 @@ from pwan.randomness import numpy_generator
 from pwan.registration.settings import PwanSettings
 from pwan.registration.transform import Coherence, Transform
 from pwan.transport.potential import Architecture, PotentialNetwork
+
+LOOKED_AT = 2000  # points of the reference by which its spacing is told
 
 
 @dataclass(frozen=True)
@@ -99,6 +103,15 @@ def architecture(settings: PwanSettings) -> Architecture:
         slope=settings.activation_slope,
         init="kaiming",
     )
+
+
+def reach(reference: Tensor, least: float) -> Tensor:
+    """(B,) two spacings of the reference (B, q, D) on the CPU, but at least so much; see ``PwanSettings.reach``."""
+    spacings = []
+    for points in reference.numpy():
+        some = points[:: max(1, len(points) // LOOKED_AT)]
+        spacings.append(float(np.median(KDTree(points).query(some, 2)[0][:, 1])))
+    return 2.0 * torch.tensor(spacings, dtype=torch.float64).clamp(min=least / 2.0)
 
 
 def draw_landmarks(points: int, rank: int, seeds: Sequence[int]) -> Tensor:

@@ -134,13 +134,15 @@ class Transform:
         moved = torch.baddbmm(self.translation(parameters), self.source, self.affine(parameters))
         return moved + self.displacement(parameters) if self.kind == "nonrigid" else moved
 
-    def pull_back(self, gradient: Tensor) -> Tensor:
-        """From the gradient with respect to the transformed points (B, r, D) to that of the parameters (B, P, D)."""
+    def pull_back(self, gradient: Tensor, parameters: Tensor | None = None) -> Tensor:
+        """From the gradient with respect to the transformed points (B, r, D) to that of the parameters (B, P, D), at
+        these parameters or at the current ones."""
         out, d = torch.zeros_like(self.parameters), self.dimension
         affine_gradient = torch.bmm(self.source.mT, gradient)  # (B, D, D)
         if self.kind == "rigid":
             with torch.enable_grad():
-                vector = self.parameters[:, :d].detach().requires_grad_()
+                at = self.parameters if parameters is None else parameters
+                vector = at[:, :d].detach().requires_grad_()
                 (affine_gradient,) = torch.autograd.grad(rotation_matrix(vector), vector, affine_gradient)
         out[:, :d] = affine_gradient
         out[:, d] = gradient.sum(1)

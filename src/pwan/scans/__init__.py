@@ -16,10 +16,11 @@ from pwan.api import register
 from pwan.problem import OK, Observer
 from pwan.registration.alignment import Start, find_start
 from pwan.registration.estimate import Limits, estimate_limits, spacing_of
+from pwan.registration.pair_start import start_by_pairs
 from pwan.scans.output import Outcome, check_output, files, write_output
 from pwan.scans.pair import Pair, doubtful_units, read_pair
 from pwan.scans.settings import ScanSettings
-from pwan.scans.verdict import Measured, judge, settled
+from pwan.scans.verdict import Landmarks, Measured, judge, settled
 
 __all__ = ["Outcome", "ScanSettings", "files", "register_files"]
 
@@ -68,6 +69,7 @@ def register_files(settings: ScanSettings, *, tell: Tell = print, observer: Obse
         pair.reference,
         mass=mass,
         distance=distance,
+        landmarks=None if pair.known is None else pair.known.for_register,
         method=settings.method,
         seed=settings.seed,
         observer=observer,
@@ -107,7 +109,12 @@ def _mass(settings: ScanSettings, pair: Pair) -> float | None:
 def _start(settings: ScanSettings, pair: Pair, mass: float | None) -> Start | None:
     if settings.init == "none" and not settings.scale:
         return None
-    rotation = settings.init == "auto"
+    rotation, known = settings.init == "auto", pair.known
+    if known is not None:
+        chosen: dict[str, bool] = {"rotation": rotation, "scale": settings.scale}
+        start = start_by_pairs(pair.source, pair.reference, known.registered, known.weights, **chosen)
+        if start is not None:
+            return start
     return find_start(
         pair.source, pair.reference, mass=mass, rotation=rotation, scale=settings.scale, seed=settings.seed
     )
@@ -159,6 +166,7 @@ def _outcome(
         settled=settled(result.history.get("loss", [])),
         at_bound=limits is not None and mass is not None and mass >= smaller,
         doubt=doubt,
+        landmarks=_landmarks(pair, points),
     )
     return Outcome(
         pair=pair,
@@ -177,6 +185,16 @@ def _outcome(
         verdict=judge(measured),
         seconds=time.perf_counter() - started,
     )
+
+
+def _landmarks(pair: Pair, points: np.ndarray) -> Landmarks | None:
+    """Where the known pairs ended, for all of the source's points (N, D), moved."""
+    if pair.known is None:
+        return None
+    apart = pair.known.apart(points, pair.reference_file.points)
+    here, there = pair.known.points[apart.argmax()]
+    farthest = f"source {pair.source_file.rows[here]} and reference {pair.reference_file.rows[there]}"
+    return Landmarks(len(apart), float(np.median(apart)), float(apart.max()), farthest)
 
 
 def _weights(matched: np.ndarray, distance: np.ndarray, mass: float | None) -> np.ndarray:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import math
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -118,16 +121,29 @@ def write_output(settings: ScanSettings, outcome: Outcome) -> tuple[str, ...]:
         found["notes"] += written.notes
         beside["result"].write_text(json.dumps(found, indent=1, allow_nan=False), encoding="utf-8")
         _page(settings, outcome, found, beside["page"])
-        for what, path in final.items():
-            if beside[what].exists():
-                os.replace(beside[what], path)
-            else:
-                path.unlink(missing_ok=True)  # of an earlier run
+        with _alone_in(folder):
+            check_output(settings)  # another run may have ended here since this one began
+            for what, path in final.items():
+                if beside[what].exists():
+                    os.replace(beside[what], path)
+                else:
+                    path.unlink(missing_ok=True)  # of an earlier run
         return written.notes
     finally:
         shutil.rmtree(half, ignore_errors=True)
         if made and not any(folder.iterdir()):
             folder.rmdir()
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Hold the folder's lock, which dies with its holder: of two runs into it, one moves its files at a time."""
+    place = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(place, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(place)
 
 
 def summary(settings: ScanSettings, outcome: Outcome) -> dict[str, Any]:
@@ -174,6 +190,7 @@ def summary(settings: ScanSettings, outcome: Outcome) -> dict[str, Any]:
             "max": float(near.max()),
             "spacing": outcome.measured.spacing,
         },
+        "landmarks": _landmarks(outcome),
         "folded_share": outcome.measured.folded,
         "status": result.status,
         "stop_reason": result.stop_reason,
@@ -182,6 +199,25 @@ def summary(settings: ScanSettings, outcome: Outcome) -> dict[str, Any]:
         "method_settings": asdict(settings.chosen()),
         "notes": list(pair.notes),
         "version": pwan.__version__,
+    }
+
+
+def _landmarks(outcome: Outcome) -> dict[str, Any] | None:
+    """The known pairs, by their numbers in the files, and how far they are apart: as the files are, and in the end."""
+    pair, known = outcome.pair, outcome.pair.known
+    if known is None:
+        return None
+    there = pair.reference_file.points
+    before, after = known.apart(pair.source_file.points, there), known.apart(outcome.points, there)
+    numbers = pair.source_file.rows[known.points[:, 0]], pair.reference_file.rows[known.points[:, 1]]
+    names = ("source", "reference", "weight", "before", "after")
+    rows = zip(*(values.tolist() for values in (*numbers, known.weights, before, after)), strict=True)
+    return {
+        "count": len(before),
+        "median_before": float(np.median(before)),
+        "median": float(np.median(after)),
+        "max": float(after.max()),
+        "pairs": [dict(zip(names, row, strict=True)) for row in rows],
     }
 
 
@@ -237,6 +273,7 @@ def _page(settings: ScanSettings, outcome: Outcome, found: dict[str, Any], path:
         "matched share": found["matched"]["share"],
         **{f"distance of matched points, {name}": found["residual"][name] for name in ("median", "mean", "q95", "max")},
         "spacing of the reference": found["residual"]["spacing"],
+        **({} if found["landmarks"] is None else {"landmark pairs, median": found["landmarks"]["median"]}),
         "seconds": found["seconds"],
     }
     tables = [

@@ -10,6 +10,7 @@ import numpy as np
 from pwan.normalisation import EXTENT_RATIO
 from pwan.pointfiles import PointFile, read_points
 from pwan.randomness import numpy_generator
+from pwan.scans.pairs import Known, located, read_pairs
 from pwan.scans.settings import LIMIT, ScanSettings
 from pwan.shapes.surface import sample_surface
 
@@ -23,6 +24,7 @@ class Pair:
         source: (r, D) the points that are registered: all of the file's, a random part, or points of its surface.
         source_rows: (r,) their numbers among the file's points, None for points of its surface.
         reference: (q, D), reference_rows: (q,) the same of the reference.
+        known: pairs that are known to belong together, all of whose points are registered; None without any.
         notes: what was decided on the way, in sentences that name the file.
     """
 
@@ -33,6 +35,7 @@ class Pair:
     reference: np.ndarray
     reference_rows: np.ndarray
     notes: tuple[str, ...]
+    known: Known | None = None
 
     @property
     def whole(self) -> bool:
@@ -41,7 +44,7 @@ class Pair:
 
 
 def read_pair(settings: ScanSettings) -> Pair:
-    """Read both files.
+    """Read both files, and the pairs between them where some are known.
 
     Raises:
         OSError: a file is not there or cannot be read.
@@ -69,6 +72,9 @@ def read_pair(settings: ScanSettings) -> Pair:
             )
         if not np.ptp(file.points, axis=0).any():
             raise ValueError(f"{file.path} holds the same point {len(file.points)} times; expected points that differ")
+    known, weights = np.empty((0, 2), dtype=np.int64), np.empty(0)
+    if settings.landmarks is not None:
+        known, weights = located(read_pairs(settings.landmarks), settings.landmarks, source, reference, notes)
     rows: np.ndarray | None
     if settings.sample is not None:
         if source.triangles is None or not len(source.triangles) or d != 3:
@@ -78,18 +84,26 @@ def read_pair(settings: ScanSettings) -> Pair:
         draw = numpy_generator(settings.seed, "scan", "surface")
         points, rows = sample_surface(source.points, source.triangles, settings.sample, draw), None
         notes.append(f"{source.path.name}: {settings.sample} points drawn on its faces are registered")
+        here = len(points) + np.arange(len(known))  # the pairs' vertices follow the drawn points
+        points = np.concatenate((points, source.points[known[:, 0]]))
     else:
-        points, rows = _part(source, settings.seed, "source", notes)
-    staying, staying_rows = _part(reference, settings.seed, "reference", notes)
-    return Pair(source, reference, points, rows, staying, staying_rows, tuple(notes))
+        points, rows = _part(source, settings.seed, "source", notes, known[:, 0])
+        here = np.searchsorted(rows, known[:, 0])
+    staying, staying_rows = _part(reference, settings.seed, "reference", notes, known[:, 1])
+    registered = np.column_stack((here, np.searchsorted(staying_rows, known[:, 1])))
+    pairs = Known(known, weights, registered) if len(known) else None
+    return Pair(source, reference, points, rows, staying, staying_rows, tuple(notes), pairs)
 
 
-def _part(file: PointFile, seed: int, name: str, notes: list[str]) -> tuple[np.ndarray, np.ndarray]:
-    """The points to register and their numbers: all, or a random part of a large scan."""
+def _part(file: PointFile, seed: int, name: str, notes: list[str], needed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The points to register and their numbers, in order: all, or a random part of a large scan and those ``needed``
+    beside it."""
     if len(file.points) <= LIMIT:
         return file.points, np.arange(len(file.points))
     rows = np.sort(numpy_generator(seed, "scan", name).choice(len(file.points), LIMIT, replace=False))
-    notes.append(f"{file.path.name}: {LIMIT} of {len(file.points)} points are registered, chosen at random")
+    rows = np.union1d(rows, needed)
+    beside = " or of a known pair" if len(needed) else ""
+    notes.append(f"{file.path.name}: {len(rows)} of {len(file.points)} points are registered, chosen at random{beside}")
     return file.points[rows], rows
 
 

@@ -20,6 +20,8 @@ class ScanSettings:
         output: the folder for the results, made if it is not there.
         mass: how many points of the source's file are to be matched (the paper's m). distance: how far a point may be
             matched (the paper's h), in the reference's units. At most one of them; with neither the mass is estimated.
+        landmarks: a text file of known pairs, which pull softly: source, reference and, if there, weight a line; points
+            by their numbers in the files, from 0. D or more of them give the start as well.
         init: "auto" looks for a rotation and a shift to start from, and leaves sets alone that are near each other;
             "none" starts from the files as they are.
         scale: look for a scale too (and a shift, also with init="none"), for files in different units.
@@ -36,6 +38,7 @@ class ScanSettings:
     output: str = "registered"
     mass: float | None = None
     distance: float | None = None
+    landmarks: str | None = None
     init: Literal["auto", "none"] = "auto"
     scale: bool = False
     sample: int | None = None
@@ -55,6 +58,8 @@ class ScanSettings:
             raise ValueError("give mass (how many points are matched) or distance (how far), not both")
         if (self.mass or self.distance) and self.type_of_method() == "complete":
             raise ValueError(f"method {self.method} matches all of both sets; leave mass and distance out")
+        if self.landmarks is not None:
+            methods.check_pairs(self.method)
 
     def chosen(self) -> Any:
         """The method's settings, checked."""

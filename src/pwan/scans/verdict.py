@@ -9,8 +9,20 @@ import numpy as np
 from pwan.registration.estimate import LITTLE
 
 NEAR, FAR = 1.5, 3.0  # median distance of matched points, in spacings of the reference: good up to, bad from
+CLOSE = 0.1  # the same; where points lie as near, what still changes is the noise of the potential
 FOLDED = 0.01  # share of points at which the map turns space inside out
 TAIL = 6.0  # distance of the worst twentieth of the matched points, in their median: something was matched by force
+
+
+@dataclass(frozen=True)
+class Landmarks:
+    """Where known pairs ended: how many there are, the median of their distances and the largest one, input units, and
+    which pair that is, in words."""
+
+    count: int
+    median: float
+    largest: float
+    farthest: str
 
 
 @dataclass(frozen=True)
@@ -25,6 +37,7 @@ class Measured:
         folded: share of the points at which the map folds; None where the method cannot tell.
         settled: whether the discrepancy had stopped to fall; None where the method has no history.
         at_bound: all of the smaller set was matched without being asked for. doubt: of the input, a sentence or empty.
+        landmarks: where known pairs ended; None without any.
     """
 
     failed: str
@@ -37,6 +50,7 @@ class Measured:
     settled: bool | None
     at_bound: bool
     doubt: str = ""
+    landmarks: Landmarks | None = None
 
 
 @dataclass(frozen=True)
@@ -61,7 +75,7 @@ def judge(found: Measured) -> Verdict:
     )
     if found.settled and ratio <= FAR:  # it may settle anywhere
         sentences.append("it has converged")
-    if found.settled is False:
+    if found.settled is False and ratio > CLOSE:
         warnings.append("the discrepancy was still changing at the end: it needs more steps")
     if ratio > FAR:
         warnings.append(
@@ -79,7 +93,25 @@ def judge(found: Measured) -> Verdict:
     if found.folded:
         words = f"the map folds at {found.folded:.1%} of the points"
         (warnings if found.folded > FOLDED else sentences).append(words)
+    if found.landmarks is not None:
+        _judge_landmarks(found.landmarks, found.spacing, sentences, warnings)
     return Verdict(not warnings, tuple(sentences), tuple(warnings))
+
+
+def _judge_landmarks(found: Landmarks, spacing: float, sentences: list[str], warnings: list[str]) -> None:
+    sentences.append(
+        f"the {found.count} landmark pairs end at a median distance of {found.median:.4g}, "
+        f"{found.median / spacing:.2g} times the spacing of the reference's points"
+    )
+    if found.median > FAR * spacing:
+        warnings.append(
+            f"the landmark pairs end {found.median / spacing:.2g} spacings apart: is the transform too stiff for "
+            "them, or do they belong to other scans? A larger method.pull= pulls more"
+        )
+    elif found.largest > FAR * spacing:
+        warnings.append(
+            f"a landmark pair ends {found.largest / spacing:.2g} spacings apart, {found.farthest}: is it right?"
+        )
 
 
 def settled(losses: list[float]) -> bool | None:

@@ -58,6 +58,7 @@ def objective(
     reference_weights: Tensor | float = 1.0,
     source_weights: Tensor | float = 1.0,
     fold: bool = True,
+    reach: Tensor | None = None,
     select: Select | None = None,
     totals: tuple[float, float] | None = None,
 ) -> Objective:
@@ -66,6 +67,8 @@ def objective(
     Args:
         kind: "mass" needs ``mass`` (B,), and with ``threshold`` (B,) as well h is that learned one instead of the exact
             one; "distance" needs ``threshold``, the paper's h; "complete" matches all of both sets.
+        reach: (B,) of the mass type with its exact threshold: no source point counts as if it were farther than this
+            from its partner (cost min(distance, reach)), so that beyond it nothing is gained by moving it.
         fold: f = -|o| as in the paper; else the concave form of the module's docstring.
         reference_weights, source_weights: (B, q) and (B, r), or one number for all points.
         select: in place of :func:`largest_share`, and totals: the weights of both whole sets, reference first, where
@@ -93,6 +96,10 @@ def objective(
         share = (select or largest_share)(f_source, mass, b)
         value = value - (share * f_source).sum(1)
         threshold = torch.where(share > 0, f_source, 0.0).amin(1).neg().clamp(min=0.0)  # the m-th smallest |f(y)|
+        if reach is not None:
+            value = value + (share * (f_source + reach[:, None]).clamp(max=0.0)).sum(1)
+            share = share * (f_source > -reach[:, None])
+            threshold = threshold.minimum(reach)
     else:
         assert threshold is not None
         inside = f_source > -threshold[:, None]

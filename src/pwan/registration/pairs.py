@@ -1,0 +1,145 @@
+"""Known pairs of points that pull softly: (pull / 2) sum_l w_l |T(y_l) - x_l|^2 with weights that sum to 1, beside the
+discrepancy and the coherence energy. Not in the paper.
+
+A registration with pairs begins where this pull and the energies of the transform balance, from where the discrepancy
+does the rest. Of the soft assignment, whose energy is sum_j |T(y_j) - image_j|^2 / (2 sigma^2), a pair is another row:
+n pull sigma w_l of them, n the number of its source points, which makes a pair and a point that is sigma away from its
+image as strong against each other as in PWAN's steps, where each point pulls with 1 / n whatever its distance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from pwan.problem import RegistrationProblem
+from pwan.registration.refinement import rigid_fit, rigid_parameters
+from pwan.registration.settings import PwanSettings
+from pwan.registration.start import Whole
+from pwan.registration.transform import Transform, take_rows
+
+TINY = 1e-9  # ridge that keeps a fit regular where nothing else does
+LINE = 1e-3  # singular values of pairs on one line over the largest one: they do not tell a rotation
+
+
+class Pull:
+    """What the pairs add to the gradient of a transform's parameters, to an energy and to a least-squares fit.
+
+    It holds the pairs' points alone (of a free displacement all), on one device, and takes the parameters from outside.
+
+    Args:
+        transform: of all source points. pairs: (B, L, 2) rows of its source and of the reference. weights: (B, L), or
+            None for equal ones. reference: (B, q, D). strength: ``pull``.
+    """
+
+    def __init__(
+        self, transform: Transform, reference: Tensor, pairs: Tensor, weights: Tensor | None, strength: float
+    ) -> None:
+        rows, there = pairs.to(reference.device).unbind(-1)  # (B, L)
+        self.strength, self.rows = strength, rows if transform.basis is None and transform.kind == "nonrigid" else None
+        source, basis = transform.source, transform.basis
+        if self.rows is None:
+            source, basis = take_rows(source, rows), None if basis is None else take_rows(basis, rows)
+        self.transform = Transform(transform.kind, source, basis)
+        self.goals = take_rows(reference, there)  # (B, L, D)
+        given = torch.ones(rows.shape, dtype=torch.float64) if weights is None else weights
+        total = given.sum(1, keepdim=True)
+        self.weights = (given / torch.where(total > 0, total, 1.0)).to(reference)[..., None]  # (B, L, 1)
+
+    @classmethod
+    def of(cls, problem: RegistrationProblem, transform: Transform, reference: Tensor, strength: float) -> Pull | None:
+        """The pull of a problem's pairs, or None where it has none or they shall not pull."""
+        if problem.pairs is None or strength == 0:
+            return None
+        return cls(transform, reference, problem.pairs, problem.pair_weights, strength)
+
+    def placed(self, place: Callable[[Tensor], Tensor]) -> Pull:
+        """The same with its tensors as ``place`` gives them: on another device, or as another process has them."""
+        out = object.__new__(type(self))
+        here = self.transform
+        out.strength, out.rows = self.strength, None if self.rows is None else place(self.rows)
+        out.transform = Transform(here.kind, place(here.source), None if here.basis is None else place(here.basis))
+        out.goals, out.weights = place(self.goals), place(self.weights)
+        return out
+
+    def residual(self, parameters: Tensor) -> Tensor:
+        """(B, L, D) T(y_l) - x_l for parameters (B, P, D)."""
+        points = self.transform.points(parameters)
+        return (points if self.rows is None else take_rows(points, self.rows)) - self.goals
+
+    def energy(self, parameters: Tensor) -> Tensor:
+        """(B,)"""
+        return 0.5 * self.strength * (self.weights * self.residual(parameters).square()).sum((1, 2))
+
+    def gradient(self, parameters: Tensor) -> Tensor:
+        """(B, P, D) of the energy with respect to the parameters."""
+        at_pairs = self.strength * self.weights * self.residual(parameters)  # (B, L, D)
+        if self.rows is not None:
+            to = self.rows[..., None].expand_as(at_pairs)
+            at_pairs = torch.zeros_like(self.transform.source).scatter_add_(1, to, at_pairs)
+        return self.transform.pull_back(at_pairs, parameters)
+
+    def design(self) -> Tensor:
+        """(B, L, p) such that T(y_l) is a row of it times the parameters: y, 1 and the modes; of a rigid transform the
+        rotation's matrix stands for its vector."""
+        source, basis = self.transform.source, self.transform.basis
+        return torch.cat((source, torch.ones_like(source[..., :1]), *([] if basis is None else [basis])), -1)
+
+    def settled(self, identity: Tensor, ridge: Tensor) -> Tensor:
+        """The parameters (B, P, D) at which the pull and ridge / 2 |change from ``identity``|^2 balance.
+
+        Of a rigid transform, which takes no ridge, the rotation and shift of least squares, or the shift alone where
+        the pairs lie on a line and leave the rotation open. A problem whose weights are all 0 keeps ``identity``.
+
+        Args:
+            identity: (B, P, D). ridge: (B, P) or (P,), zero or positive. Not of a free displacement.
+        """
+        exact = torch.float64
+        design, weight = self.design().to(exact), self.strength * self.weights.to(exact)
+        start, image = identity.to(exact), weight * self.goals.to(exact)
+        if self.transform.kind == "rigid":
+            found = self._turned(weight, image, identity)
+        else:
+            normal = torch.bmm((design * weight).mT, design)  # (B, p, p)
+            ridge = (ridge.to(exact) + TINY).expand(start.shape[:2])
+            normal.diagonal(dim1=1, dim2=2).add_(ridge)
+            found, _ = torch.linalg.solve_ex(normal, torch.bmm(design.mT, image) + ridge[..., None] * start)
+        good = (weight.sum((1, 2)) > 0) & found.isfinite().all(-1).all(-1)
+        return torch.where(good[:, None, None], found.to(identity.dtype), identity)
+
+    def _turned(self, weight: Tensor, image: Tensor, identity: Tensor) -> Tensor:
+        y, d = self.transform.source.to(weight), self.transform.dimension
+        total = weight.sum(1, keepdim=True).clamp(min=TINY)
+        y_mean, x_mean = (weight * y).sum(1, keepdim=True) / total, image.sum(1, keepdim=True) / total
+        values = torch.linalg.svdvals(torch.bmm((y - y_mean).mT, image - weight * x_mean))  # (B, D)
+        shifted = identity.clone()
+        shifted[:, d : d + 1] = (x_mean - y_mean).to(identity.dtype)  # at no rotation
+        turned = torch.cat((self.transform.affine(identity), identity[:, d:]), 1).to(weight)
+        turned = rigid_parameters(rigid_fit(y, weight, image, turned), identity)
+        told = values[:, d - 2] > LINE * values[:, 0]  # in the plane any two pairs tell a rotation
+        return torch.where(told[:, None, None], turned, shifted)
+
+
+def begun(pull: Pull, whole: Whole, settings: PwanSettings, problem: RegistrationProblem) -> Tensor:
+    """The parameters (B, P, D) from which PWAN starts: where the pull balances the energies of its own steps.
+
+    Args:
+        pull: of the whole transform, on its device. settings: resolved. problem: normalised.
+    """
+    assert settings.coherence is not None and settings.affine_penalty is not None
+    transform, coherence, d = whole.transform, whole.coherence, whole.transform.dimension
+    if pull.rows is not None:  # a free displacement begins within the modes, where its energy is the same
+        assert coherence is not None and problem.pairs is not None
+        transform = Transform("nonrigid", transform.source, coherence.basis)
+        pull = Pull(transform, whole.reference, problem.pairs, problem.pair_weights, pull.strength)
+    identity = transform.parameters.detach()
+    ridge = torch.zeros(identity.shape[:2], dtype=torch.float64)
+    ridge[:, :d] = max(settings.affine_penalty, settings.coherence)  # without one A would follow the pairs' errors
+    if coherence is not None:
+        ridge[:, d + 1 :] = settings.coherence * coherence.spectrum / (coherence.spectrum + settings.sigma)
+    found = pull.settled(identity, ridge)
+    if transform is not whole.transform:
+        return torch.cat((found[:, : d + 1], transform.displacement(found)), 1)
+    return found

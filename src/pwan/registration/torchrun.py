@@ -1,0 +1,102 @@
+"""Processes that torchrun started: rank 0 does the work of the command line, the others follow when it calls them.
+
+Rank 0 may do other things for a long time between two registrations, so the others wait at torchrun's own store rather
+than in a group, whose waits time out. Each registration has a group of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from pwan.registration.ranks import Ranks, member
+
+GLANCE = 0.05  # seconds between two looks at the store
+
+
+@dataclass
+class Crew:
+    """The processes of one torchrun, as one of them sees it.
+
+    Attributes:
+        rank: of this process. size: how many there are. calls: how often rank 0 has called so far.
+    """
+
+    store: Any
+    rank: int
+    size: int
+    calls: int = 0
+    dismissed: bool = field(default=False)
+
+    @contextmanager
+    def called(self, work: tuple[Any, ...], devices: Sequence[str]) -> Iterator[Ranks]:
+        """This process as rank 0, while the others do the same work on their devices.
+
+        Raises:
+            ValueError: another number of devices than torchrun started processes.
+        """
+        if len(devices) != self.size:
+            raise ValueError(
+                f"torchrun started {self.size} processes, but trainer.devices is {len(devices)}; make them equal"
+            )
+        with tempfile.TemporaryDirectory(prefix="pwan-ranks-") as folder:
+            torch.save((list(devices), work), Path(folder) / "work")
+            self.store.set(self._key(), folder)
+            meeting = dist.PrefixStore(f"{self._key()}/group", self.store)
+            self.calls += 1
+            with member(devices[0], 0, self.size, meeting) as ranks:
+                yield ranks
+                ranks.sum(torch.zeros(1, device=devices[0]))  # all have read the folder and are done
+
+    def follow(self, do: Callable[..., Any]) -> None:
+        """Do what rank 0 calls for, ``do(ranks, device, *work)``, until it needs no more."""
+        while folder := self._call():
+            devices, work = torch.load(Path(folder) / "work", weights_only=False)
+            meeting = dist.PrefixStore(f"{self._key()}/group", self.store)
+            self.calls += 1
+            with member(devices[self.rank], self.rank, self.size, meeting) as ranks:
+                try:
+                    do(ranks, devices[self.rank], *work)
+                except ValueError:  # all ranks refuse the same work, and rank 0 says why
+                    continue
+                ranks.sum(torch.zeros(1, device=devices[self.rank]))
+
+    def dismiss(self) -> None:
+        """Tell the others that nothing is left to do."""
+        if self.rank == 0 and not self.dismissed:
+            self.store.set(self._key(), "")
+            self.dismissed = True
+
+    def _call(self) -> str:
+        while not self.store.check([self._key()]):
+            time.sleep(GLANCE)
+        return self.store.get(self._key()).decode()
+
+    def _key(self) -> str:
+        return f"pwan/{self.calls}"
+
+
+def crew(environment: Mapping[str, str] = os.environ) -> Crew | None:
+    """The crew that this process belongs to, or None where torchrun did not start it or started it alone.
+
+    Raises:
+        ValueError: processes on several machines.
+    """
+    if "TORCHELASTIC_RUN_ID" not in environment or int(environment["WORLD_SIZE"]) == 1:
+        return None
+    if environment["LOCAL_WORLD_SIZE"] != environment["WORLD_SIZE"]:
+        raise ValueError(
+            f"torchrun started {environment['WORLD_SIZE']} processes, {environment['LOCAL_WORLD_SIZE']} of them on "
+            "this machine; expected all on one machine (--nnodes 1)"
+        )
+    store, rank, size = next(dist.rendezvous("env://"))
+    return Crew(store, rank, size)

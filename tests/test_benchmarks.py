@@ -1,0 +1,64 @@
+"""The measuring scripts run at tiny sizes, so that they can be relied on where there is something to measure."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+FOLDER = Path(__file__).parents[1] / "benchmarks"
+
+
+def script(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(FOLDER))
+    return importlib.import_module(name)
+
+
+def test_a_step_against_the_plain_one(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    script("network_update", monkeypatch).main(["--sizes", "30"])
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[1:]]
+    assert [row[:5] for row in rows] == [["96", "pwan", "2", "of", "5"], ["96", "paper", "1", "of", "30"]]
+    assert all(float(number) > 0 for row in rows for number in (*row[5:-1], row[-1].rstrip("%")))
+
+
+def test_a_gpu_s_table_without_a_gpu(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    gpu = script("gpu", monkeypatch)
+    gpu.main(["--device", "cpu", "--trials", "2", "--points", "30", "--sizes", "60", "--steps", "1"])
+    said = capsys.readouterr().out
+    assert re.search(r"2 trials, launched, float32: .* 155 steps; median MSE 0\.\d+ unrefined, .*; 0 failed", said)
+    assert said.splitlines()[-1].split()[0] == "60"
+
+
+def test_memory_and_time_of_large_problems(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    large = script("large", monkeypatch)
+    large.main(["steps", "--sizes", "100", "200", "--steps", "1"])
+    said = capsys.readouterr().out.splitlines()
+    assert said[-3].startswith("| 100 | ") and said[-2].startswith("| 200 | ") and said[-1].startswith("exponent")
+
+
+def test_tuning_runs_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    tuning = script("tuning", monkeypatch)
+    entries = [
+        "soft_assignment",
+        "pwan steps=1 stages=0 warmup=0 refinement=none",
+        "pwan stages=0 steps=1 warmup=0 refinement=none",
+    ]
+    arguments = [*entries, "--cells", "noise_0.2_bunny", "--seeds", "3", "--workers", "1", "--rows", str(tmp_path)]
+    tuning.main(arguments)
+    first = capsys.readouterr().out
+    rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
+    assert [(row["cell"], row["seed"], row["status"]) for row in rows] == [("noise_0.2_bunny", 3, "ok")] * 2
+    cells = first.splitlines()[-1].split(" | ")
+    assert cells[2] == cells[3].removesuffix(" |") and "failed" not in first  # one setting, written in two ways
+    tuning.main(arguments)
+    assert capsys.readouterr().out == first
+    assert len((tmp_path / "rows.jsonl").read_text().splitlines()) == 2
+    with pytest.raises(SystemExit):
+        tuning.main([*entries, "--cells", "nosie_*"])
+    assert "no cell is named nosie_*; the cells are noise_0.2_bunny" in capsys.readouterr().err

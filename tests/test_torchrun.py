@@ -1,0 +1,99 @@
+"""The command line started by torchrun: points of a registration on its processes, and trials beside each other."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pwan.bench.rows import Row, read_rows
+from pwan.registration.torchrun import crew
+
+ROOT = Path(__file__).parents[1]
+CELL = [
+    *("name=crew", "shape=torus", "problem.points=40", "problem.rank=20", "method=[pwan,cpd]", "trials=2"),
+    *("method.pwan.stages=0", "method.pwan.warmup=1", "logger=none", "options.pictures=[]"),
+]
+
+
+def command(*arguments: str, processes: int = 2, sweep: bool = False) -> subprocess.Popen[str]:
+    """The command line, under torchrun for more than one process."""
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TORCHELASTIC")}
+    return subprocess.Popen(
+        [sys.executable, *(launcher if processes > 1 else []), "run.py", *(["-m"] if sweep else []), *CELL, *arguments],
+        cwd=ROOT,
+        env={**environment, "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def finished(process: subprocess.Popen[str]) -> str:
+    said, _ = process.communicate(timeout=180)
+    assert process.returncode == 0, said
+    return said
+
+
+def numbers(rows: list[Row]) -> list[tuple[object, ...]]:
+    return sorted(
+        (row["method"], row["seed"], row["trial"], row["settings"], row["mse"], row["status"]) for row in rows
+    )
+
+
+def test_a_sweep_has_the_same_rows_on_processes_of_torchrun_as_on_our_own(tmp_path: Path) -> None:
+    cells = ["seed=0,1", "method.pwan.steps=3", "trainer=ddp", "trainer.devices=2"]
+    said = finished(command(*cells, f"output={tmp_path / 'theirs'}", sweep=True))
+    assert said.count("pwan: 2 trials run") == 2  # rank 0 alone speaks
+    finished(command(*cells, f"output={tmp_path / 'ours'}", processes=1, sweep=True))
+    rows = read_rows(tmp_path / "theirs")
+    assert numbers(rows) == numbers(read_rows(tmp_path / "ours")) and len(rows) == 8
+    assert {row["device"] for row in rows if row["method"] == "pwan"} == {"cpu cpu"}
+
+
+def test_other_trainers_deal_trials_out_and_rows_stay_the_same(tmp_path: Path) -> None:
+    finished(command("method.pwan.steps=3", f"output={tmp_path / 'two'}"))
+    finished(command("method.pwan.steps=3", "workers=1", f"output={tmp_path / 'one'}", processes=1))
+    rows = read_rows(tmp_path / "two")
+    assert numbers(rows) == numbers(read_rows(tmp_path / "one")) and {row["status"] for row in rows} == {"ok"}
+
+
+def test_another_number_of_devices_is_told(tmp_path: Path) -> None:
+    arguments = ["method.pwan.steps=3", "trainer=ddp", "trainer.devices=3", f"output={tmp_path}"]
+    process = command(*arguments)
+    said, _ = process.communicate(timeout=180)
+    assert process.returncode != 0
+    assert "torchrun started 2 processes, but trainer.devices is 3; make them equal" in said
+
+
+def test_a_rank_that_is_killed_ends_all(tmp_path: Path) -> None:
+    process = command("method=[pwan]", "method.pwan.steps=100000", "trainer=ddp", f"output={tmp_path}")
+    deadline, ranks = time.monotonic() + 120, []
+    while time.monotonic() < deadline and len(ranks) < 2:
+        time.sleep(0.5)
+        ranks = children(process.pid)
+    time.sleep(8)  # into the registration
+    assert process.poll() is None
+    os.kill(ranks[1], signal.SIGKILL)
+    said, _ = process.communicate(timeout=60)
+    assert process.returncode != 0 and "SIGKILL" in said
+
+
+def children(parent: int) -> list[int]:
+    """The processes that torchrun started, in the order of their ranks."""
+    listed = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    return sorted(pid for pid in map(int, listed) if "run.py" in Path(f"/proc/{pid}/cmdline").read_text())
+
+
+def test_no_crew_without_torchrun_or_alone_and_one_machine_only() -> None:
+    assert crew({}) is None
+    assert crew({"TORCHELASTIC_RUN_ID": "x", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}) is None
+    with pytest.raises(ValueError, match="started 4 processes, 2 of them on this machine; expected all on one machine"):
+        crew({"TORCHELASTIC_RUN_ID": "x", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2"})
