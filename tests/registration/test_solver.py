@@ -83,17 +83,19 @@ def test_the_reach_is_in_force_after_the_first_stage_and_two_spacings_at_least()
     solver, start = solving.solver, solving.state_dict()
     x = solving.problem.reference
     spacing = torch.cdist(x, x).add_(torch.eye(48) * 9).amin(2).median(1).values  # 48 points have two in their middle
-    assert bool(((solver.reach / (2 * spacing) - 1).abs() < 0.1).all())
+    assert solver.schedule.reach is not None
     in_force = []
     for _ in range(4):
-        in_force.append(solver.reach_in_force.clone())
+        in_force.append(solver.schedule.reach.clone())
         solving.step()
     assert all(bool(reach.isinf().all()) for reach in in_force[:2])
-    assert all(torch.equal(reach, solver.reach) for reach in in_force[2:])
+    assert all(bool(((reach / (2 * spacing) - 1).abs() < 0.1).all()) for reach in in_force[2:])
     solving.load_state_dict(start)
-    assert bool(solver.reach_in_force.isinf().all())
-    solving = registration(replace(settings, reach=5.0))
-    assert solving.solver.reach.tolist() == [5.0, 5.0]
+    assert bool(solver.schedule.reach.isinf().all())
+    solver = registration(replace(settings, reach=5.0, steps=0)).solver
+    assert solver.schedule.reach is not None and solver.schedule.reach.tolist() == [5.0, 5.0]
+    for off in ({"reach": 0.0}, {"stages": 0}):
+        assert registration(replace(settings, **off)).solver.schedule.reach is None  # type: ignore[arg-type]
 
 
 def test_chance_in_the_numbers_of_points_on_a_limb_does_not_bend_it() -> None:

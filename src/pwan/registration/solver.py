@@ -16,6 +16,7 @@ from pwan.normalisation import matches_whole_source
 from pwan.problem import RegistrationProblem
 from pwan.registration.pairs import Pull, begun
 from pwan.registration.ranks import Place
+from pwan.registration.schedule import Schedule
 from pwan.registration.settings import PwanSettings
 from pwan.registration.start import Draws, architecture, build, common_span, convert, draw_landmarks, reach
 from pwan.registration.transform import Transform, take_rows
@@ -94,6 +95,11 @@ class Solver:
         # where the whole source is matched nothing is clipped, and h would only grow
         partial = kind == "mass" and not bool(matches_whole_source(problem).all())
         learned = partial and settings.threshold == "learned"
+        limited = kind == "mass" and not learned and settings.reach > 0 and settings.stages != 0
+        distances = None
+        if limited:
+            distances = reach(problem.reference, settings.reach).to(self.device, self.dtype)  # (B,)
+        self.schedule = Schedule(settings, self.distance, distances)
         self.trained = [self.network.parameters, *([self.learned_threshold] if learned else [])]
         # a captured step can hold neither messages, nor matrix exponentials, nor an RMSprop whose rate changes
         self.captured: torch.cuda.CUDAGraph | None = None
@@ -121,7 +127,6 @@ class Solver:
         else:
             self.transform_optimiser = torch.optim.RMSprop([self.transform.parameters], lr=settings.rate, foreach=False)
         self.network_gradient = torch.zeros_like(self.network.parameters)
-        self.steps_done = 0
         self.mean, self.mean_count = torch.zeros_like(self.transform.parameters), 0
         # what a step looks at: all of this rank's points, or a sample of them that each step draws anew
         assert settings.sample is not None
@@ -143,19 +148,10 @@ class Solver:
             float(self.whole.reference.abs().max()), float(self.whole.transform.source.abs().max())
         )
         self.diverged_at = torch.zeros(self.count, dtype=torch.int64, device=self.device)  # 0: all is well
-        assert settings.steps is not None and settings.stages is not None
-        self.first_steps = settings.steps
-        self.steps = self.first_steps + (settings.stages * settings.stage_steps if self.first_steps else 0)
         # the stopping rule: the mean of the iterates of one window against that of the window before
         self.window, self.window_points = torch.zeros_like(self.mean), torch.full_like(source, torch.inf)
         self.stopped_at = torch.zeros_like(self.diverged_at)  # 0: still running
         self.stopped_answer = torch.zeros_like(self.mean)
-        if self.distance is not None:
-            self.distance_in_force = self.distance.clone()  # (B,)
-        self.capped = kind == "mass" and not learned and settings.reach > 0 and settings.stages > 0
-        self.reach = reach(problem.reference, settings.reach).to(self.device, self.dtype)  # (B,)
-        self.reach_in_force = torch.full_like(self.reach, torch.inf)
-        self._anneal()
 
     def _as_on_first(self, tensor: Tensor) -> Tensor:
         return self.ranks.of_first(tensor.to(self.device)).to(tensor.device)  # a group sends from the device alone
@@ -164,7 +160,15 @@ class Solver:
         """This rank's points of (B, n, ...), on the device."""
         return of_all[:, self.ranks.slice(of_all.shape[1])].to(self.device).contiguous()
 
-    # --- the schedule -----------------------------------------------------------------------------------------------
+    @property
+    def steps_done(self) -> int:
+        """Steps taken."""
+        return self.schedule.done
+
+    @property
+    def steps(self) -> int:
+        """Steps of all stages."""
+        return self.schedule.total
 
     @property
     def finished(self) -> bool:
@@ -175,34 +179,14 @@ class Solver:
         """(B,) whether a problem has stopped or diverged: its answer stands."""
         return (self.stopped_at > 0) | (self.diverged_at > 0)
 
-    def _stage(self) -> tuple[int, int, int]:
-        """Number of the current stage, the step within it, and its length."""
-        length = self.settings.stage_steps
-        if self.steps_done < self.first_steps:
-            return 0, self.steps_done, self.first_steps
-        later = self.steps_done - self.first_steps
-        return 1 + later // length, later % length, length
-
     def threshold(self) -> Tensor | None:
         """The distance threshold in force (B,): annealed, fixed or learned; None where the exact one of the mass type
         is taken."""
         if self.kind == "distance":
-            return self.distance_in_force
+            return self.schedule.distance
         if len(self.trained) > 1:
             return self.learned_threshold.abs()
         return None
-
-    def _anneal(self) -> None:
-        """Set the thresholds of the step to come: that of the distance type, and the reach of the mass type."""
-        if self.capped:
-            self.reach_in_force.copy_(self.reach).add_(torch.inf if self._stage()[0] == 0 else 0.0)
-        if self.distance is not None:
-            start = self.distance.clamp(min=self.settings.distance_start)
-            self.distance_in_force.copy_(start * (self.distance / start) ** self._annealed())
-
-    def _annealed(self) -> float:
-        """How far the distance threshold is on its way, from 0 to 1 halfway through the first stage."""
-        return min(1.0, 2.0 * self.steps_done / self.first_steps) if self.first_steps else 1.0
 
     # --- one step ---------------------------------------------------------------------------------------------------
 
@@ -215,7 +199,7 @@ class Solver:
         ``update_transform`` stands for the transform optimiser's step where a trainer wants to count it. ``lap`` is
         called with "network" and then "transform" when that part of the step is done, for who takes the time.
         """
-        stage, within, length = self._stage()
+        stage, within, length = self.schedule.stage()
         if stage > 0 and within == 0:
             self.transform.parameters.copy_(self.mean)  # each further stage starts from the mean of the one before
             self.points.copy_(self.sampled.points())
@@ -223,7 +207,7 @@ class Solver:
             self.mean.zero_()
             self.mean_count = 0
             for group in self.transform_optimiser.param_groups:
-                rate = self.settings.rate * 0.5**stage  # type: ignore[operator]
+                rate = self.schedule.rate()
                 group["lr"] = group["lr"].fill_(rate) if isinstance(group["lr"], Tensor) else rate
         if self.share < 1.0:
             self._draw()
@@ -234,8 +218,7 @@ class Solver:
             value, norm, threshold, far = self._advance(self.settings.updates + warmup, update_transform, lap)
         # copies: the next step writes into these tensors
         record = {"loss": value / self.sample_r, "threshold": threshold.clone(), "gradient_norm": norm.clone()}
-        self.steps_done += 1
-        self._anneal()
+        self.schedule.move_to(self.steps_done + 1)
         self._guard(far > 0)
         if within >= length - max(1, round(self.settings.average * length)):
             self.mean_count += 1
@@ -313,7 +296,7 @@ class Solver:
             self.kind,
             mass=mass,
             threshold=threshold,
-            reach=self.reach_in_force if self.capped else None,
+            reach=self.schedule.reach,
             fold=self.settings.bound == "fold",
             select=self.ranks.largest_share,
             totals=totals,
@@ -396,7 +379,7 @@ class Solver:
         self.window += self.transform.parameters / WINDOW
         if self.steps_done % WINDOW:
             return
-        if self.kind == "distance" and self._annealed() < 1.0:  # the answer is still meant to move
+        if self.kind == "distance" and self.schedule.annealed() < 1.0:  # the answer is still meant to move
             self.window.zero_()
             return
         points = self.transform.points(self.window)  # (B, r, D)
@@ -468,9 +451,9 @@ class Solver:
         self.transform_optimiser.load_state_dict(copy.deepcopy(state["transform_optimiser"]))
         for name in ("mean", "diverged_at", "window", "window_points", "stopped_at", "stopped_answer"):
             getattr(self, name).copy_(state[name])
-        self.mean_count, self.steps_done = state["mean_count"], state["steps_done"]
+        self.mean_count = state["mean_count"]
         self.captured = None  # the optimisers hold other tensors now
-        self._anneal()
+        self.schedule.move_to(state["steps_done"])
 
 
 def of_problems(state: Any, rows: list[int]) -> Any:
