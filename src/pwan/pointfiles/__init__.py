@@ -55,8 +55,8 @@ def read_points(
             places counted from 1; needed only where their names do not say it.
         raw: type and columns of a headerless binary file, as in "float32 x 4" or ("float32", 4): the first three are
             coordinates, or the first two with "float32 x 4, first two".
-        drop_invalid: leave out points with NaN or infinite coordinates, instead of refusing the file;
-            :attr:`PointFile.rows` then says which stayed.
+        drop_invalid: leave out points with NaN, infinite or huge (above 1e30) coordinates, instead of refusing the
+            file; :attr:`PointFile.rows` then says which stayed.
 
     Returns:
         The points, (N, 2) or (N, 3) float64, with N ≥ 1.

@@ -64,12 +64,19 @@ def chosen(names: Sequence[str], key: str | Sequence[str] | None, what: str) -> 
     elif all(part.isdecimal() and 1 <= int(part) <= len(names) for part in asked):
         places = tuple(int(part) - 1 for part in asked)
     else:
-        raise Fault(f"expected a key of two or three of the {what} {listed(names)}, found {' '.join(asked)!r}.")
+        raise _no_such(names, asked, what)
     if len(places) == 1 and found is not None and places[0] in found:
         return found
     if len(places) not in (2, 3) or len(set(places)) < len(places):
-        raise Fault(f"expected a key of two or three of the {what} {listed(names)}, found {' '.join(asked)!r}.")
+        raise _no_such(names, asked, what)
     return places
+
+
+def _no_such(names: Sequence[str], asked: list[str], what: str) -> Fault:
+    return Fault(
+        f"expected a key of two or three of the {what} {listed(names)}, found {' '.join(asked)!r}. Name others, or "
+        "leave the key out where x, y and z are among them."
+    )
 
 
 def flat(names: Sequence[str], types: Sequence[str], places: tuple[int, ...], key: object) -> bool:

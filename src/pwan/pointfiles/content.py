@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+LARGEST = 1e30  # of a coordinate; the squares of larger ones leave float32, and only damaged files hold them
 PADDED_AT_MOST = 1_000_000  # cells of a face array that may be padding, beyond 16 for each corner
 
 
@@ -127,31 +128,36 @@ def finish(content: Content, path: Path, format: str, drop_invalid: bool) -> Poi
     """The rules for every format: (N, 2) or (N, 3) finite float64, at least one point.
 
     Raises:
-        Fault: no points, another number of coordinates, or NaN or infinite coordinates without ``drop_invalid``.
+        Fault: no points, another number of coordinates, or NaN, infinite or huge ones without ``drop_invalid``.
     """
     notes = list(content.notes)
     points = content.points
     if points.ndim != 2 or points.shape[1] not in (2, 3):
-        raise Fault(f"expected points with 2 or 3 coordinates, found an array of shape {points.shape}.")
+        raise Fault(
+            f"expected points with 2 or 3 coordinates, found an array of shape {points.shape}. Export the file again."
+        )
     if len(points) == 0:
         raise Fault("expected points, found none. Check that the export wrote any.")
     points = np.array(points, dtype=np.float64, order="C")
     fields, faces = dict(content.fields), content.faces
     if faces is not None:
         check_faces(faces[faces >= 0], len(points))
-    valid = np.isfinite(points).all(axis=1)  # (N,)
+    valid = (np.abs(points) <= LARGEST).all(axis=1)  # (N,), False for NaN
     rows = np.flatnonzero(valid)
     if len(rows) < len(points):
         dropped = len(points) - len(rows)
         first = ", ".join(str(row + 1) for row in np.flatnonzero(~valid)[:5]) + (", ..." if dropped > 5 else "")
         if not drop_invalid:
             raise Fault(
-                f"expected finite coordinates, found NaN or infinite ones in {dropped} of {len(points)} points "
-                f"(number {first}, counted from 1). Repair them, or leave them out with drop_invalid=True."
+                f"expected finite coordinates up to {LARGEST:g}, found NaN, infinite or larger ones in {dropped} of "
+                f"{len(points)} points (number {first}, counted from 1). Repair them, or leave them out with "
+                "drop_invalid=True."
             )
         if len(rows) == 0:
-            raise Fault(f"expected finite coordinates, found NaN or infinite ones in all {len(points)} points.")
-        notes.append(f"dropped {dropped} of {len(points)} points with NaN or infinite coordinates (number {first})")
+            raise Fault(f"expected finite coordinates, found none in all {len(points)} points. Export the file again.")
+        notes.append(
+            f"dropped {dropped} of {len(points)} points with NaN, infinite or huge coordinates (number {first})"
+        )
         points, fields = points[rows], {name: values[rows] for name, values in fields.items()}
         if faces is not None:
             faces = _faces_left(faces, valid, notes)

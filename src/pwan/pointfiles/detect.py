@@ -8,6 +8,7 @@ import zipfile
 import zlib
 from pathlib import Path
 
+from pwan.pointfiles import archive
 from pwan.pointfiles.content import Fault
 from pwan.pointfiles.mesh import STL_HEAD
 
@@ -29,16 +30,17 @@ FOREIGN = (  # first bytes, and what to call them
     (b"DRACO", "a Draco file: convert it to PLY"),
     (b"# vtk DataFile", "a VTK file: convert it to PLY"),
     (b"version https://git-lfs", "a pointer of Git LFS and not the file itself: fetch it with git lfs pull"),
-    (b"%PDF", "a PDF file"),
-    (b"\x89PNG", "a PNG picture"),
-    (b"\xff\xd8\xff", "a JPEG picture"),
+    (b"%PDF", "a PDF file: name another file"),
+    (b"\x89PNG", "a PNG picture: name another file"),
+    (b"\xff\xd8\xff", "a JPEG picture: name another file"),
     (b"#VRML", "a VRML file: convert it to PLY"),
-    (b"\x7fELF", "a program"),
-    (b"SQLite", "an SQLite database"),
+    (b"\x7fELF", "a program: name another file"),
+    (b"SQLite", "an SQLite database: name another file"),
 )
 _UNSUPPORTED = "gltf glb fbx e57 vtk vtp vtu 3ds dae step stp iges dxf dwg drc ptx rcp rcs zfs fls 3mf blend"
 UNSUPPORTED = frozenset(_UNSUPPORTED.split())
 UNPACKED = "unpacked from gzip"  # the note by which a writer knows
+_OBJ_LINE = re.compile(rb"[ \t]*(v|vn|vt|vp|f|l|p|mtllib|usemtl|o|g|s)[ \t]")
 LINES = 4096  # bytes at the beginning that are searched for words
 
 
@@ -48,16 +50,16 @@ def unpacked(data: bytes, notes: list[str]) -> bytes:
         return data
     notes.append(UNPACKED)
     parts: list[bytes] = []
-    rest = data
+    rest, held = data, 0
     while rest.startswith(b"\x1f\x8b"):
-        machine = zlib.decompressobj(wbits=31)
         try:
-            parts.append(machine.decompress(rest))
+            member = archive.inflated(rest, 31, len(data), held)
         except zlib.error as error:
             raise Fault(f"expected a gzip file, found one that cannot be unpacked: {error}. Copy it again.") from error
-        if not machine.eof:
+        if not member.complete:
             raise Fault("expected a whole gzip file, found one that is cut off. Copy it again.")
-        rest = machine.unused_data
+        parts.append(member.data)
+        rest, held = member.rest, held + len(member.data)
     if rest.strip(b"\0"):
         raise Fault(f"expected the gzip file to end, found {len(rest)} more bytes. Copy it again.")
     return b"".join(parts)
@@ -78,7 +80,7 @@ def kind(data: bytes, suffix: str, notes: list[str]) -> str:
         Fault: nothing there, a known format without a reader, or bytes that are neither known nor text.
     """
     if not data.strip(b" \t\r\n\0\x1a"):
-        raise Fault("expected points, found an empty file.")
+        raise Fault("expected points, found an empty file. Export or copy it again.")
     by_suffix = SUFFIXES.get(suffix) or (suffix if suffix in SUFFIXES else None)
     by_content = _by_content(data)
     if by_content is None:
@@ -87,7 +89,7 @@ def kind(data: bytes, suffix: str, notes: list[str]) -> str:
             if head.startswith(first) and not (first == b"%PDF" and by_suffix):
                 raise Fault(f"expected points in a format that is read here, found {name}.")
         if re.match(rb"(?i)<(!doctype|html|\?xml)", head):
-            raise Fault("expected points, found a page of HTML or XML: was the download refused?")
+            raise Fault("expected points, found a page of HTML or XML: was the download refused? Fetch it again.")
         if suffix in UNSUPPORTED:
             raise Fault(
                 f"expected a format that is read here (such as PLY, OBJ, LAZ or text), found .{suffix}: convert it."
@@ -113,18 +115,20 @@ def _by_content(data: bytes) -> str | None:
         return "mat"
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return _archive(data)
-    if re.search(rb"(?mi)^\s*(FIELDS|COLUMNS)\s.*\r?$", head) and re.search(
-        rb"(?mi)^\s*DATA\s+(ascii|binary\w*)\s*\r?$", data[: 16 * LINES]
+    if re.search(rb"(?mi)^[ \t]*(FIELDS|COLUMNS)[ \t].*\r?$", head) and re.search(
+        rb"(?mi)^[ \t]*DATA[ \t]+(ascii|binary\w*)[ \t]*\r?$", data[: 16 * LINES]
     ):
         return "pcd"
     if len(data) > STL_HEAD and len(data) == STL_HEAD + 50 * int.from_bytes(data[80:STL_HEAD], "little"):
         return "stl"
     if re.match(rb"(?i)\s*solid\b", head) and re.search(rb"(?i)\bfacet\s+normal\b|\bendsolid\b", head):
         return "stl"
-    text = re.sub(rb"(?m)^\s*#.*$", b"", head).lstrip(b"\xef\xbb\xbf \t\r\n")
+    text = re.sub(rb"(?m)^[ \t]*#.*$", b"", head).lstrip(b"\xef\xbb\xbf \t\r\n")
     if re.match(rb"(ST)?C?N?4?n?OFF\b", text):
         return "off"
-    if re.match(rb"(v|vn|vt|mtllib|usemtl|o|g|s)[ \t]", text) and re.search(rb"(?m)^[ \t]*v[ \t]+[+-]?[\d.]", text):
+    lines = [line for line in text.splitlines() if line.strip()]
+    known = sum(_OBJ_LINE.match(line) is not None for line in lines)  # nearly all, also where one is damaged
+    if 10 * known > 9 * len(lines) and re.search(rb"(?m)^[ \t]*v[ \t]+[+-]?[\d.]", text):
         return "obj"
     return None
 
@@ -132,11 +136,14 @@ def _by_content(data: bytes) -> str | None:
 def _archive(data: bytes) -> str:
     """npz, unless the archive holds other files."""
     try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            names = archive.namelist()
+        with zipfile.ZipFile(io.BytesIO(data)) as held:
+            names = held.namelist()
     except Exception as error:
-        raise Fault(f"expected a ZIP archive that can be read (NPZ is one), found a damaged one: {error}.") from error
+        raise Fault(
+            f"expected a ZIP archive that can be read (NPZ is one), found a damaged one: {str(error)[:120]}. "
+            "Copy it again."
+        ) from error
     if not names or not all(name.endswith(".npy") for name in names):
-        held = ", ".join(names[:5]) or "nothing"
-        raise Fault(f"expected an NPZ file, found a ZIP archive with {held[:200]}: unpack it and name the file in it.")
+        inside = (", ".join(names[:5]) or "nothing")[:200]
+        raise Fault(f"expected an NPZ file, found a ZIP archive with {inside}: unpack it and name the file in it.")
     return "npz"

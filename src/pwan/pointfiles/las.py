@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pwan.pointfiles import laz
 from pwan.pointfiles.columns import no_key
-from pwan.pointfiles.content import Content, Fault
+from pwan.pointfiles.content import LARGEST, Content, Fault
 
 CHUNK = 1_000_000  # points unpacked at a time, so that a wrong count takes no memory
 
@@ -50,7 +50,7 @@ def read(data: bytes, key: str | Sequence[str] | None) -> Content:
     if header.are_points_compressed and _returns_differ(header) and _outside(np.concatenate(points), header):
         raise _short(header.point_count, _returns(header))  # before 1.4 returns beyond the fifth are not counted
     if read == 0:
-        raise Fault("expected points, found none: the header's count is 0.")
+        raise Fault("expected points, found none: the header's count is 0. Export the file again.")
     columns = {name: np.concatenate([chunk[place] for chunk in fields]) for place, name in enumerate(names)}
     layout = {
         "version": str(header.version),
@@ -95,8 +95,13 @@ def _check_places(data: bytes) -> None:
 def _check(data: bytes, header) -> None:
     """Compare the header's count with the file's size or, where points are packed, with the counts of returns."""
     count, record = header.point_count, header.point_format.size
-    if not (np.isfinite(header.scales).all() and np.isfinite(header.offsets).all() and (header.scales != 0).all()):
-        raise Fault(f"expected scales other than 0 and finite offsets, found {header.scales} and {header.offsets}.")
+    sizes = np.abs(header.scales)
+    if not (np.isfinite(header.offsets).all() and (sizes >= 1 / LARGEST).all() and (sizes <= LARGEST).all()):
+        raise Fault(
+            f"expected scales between {1 / LARGEST:g} and {LARGEST:g} and finite offsets, found {header.scales} and "
+            f"{header.offsets}. "
+            "Export the file again."
+        )
     if header.are_points_compressed:
         laz.check(data, header)
         if _returns_differ(header) and (header.version.minor >= 4 or _returns(header) > count):

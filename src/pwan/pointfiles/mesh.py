@@ -57,13 +57,22 @@ def read_obj(data: bytes, key: object) -> Content:
                 corner = numerals.whole(parts[0], at, "a face's vertex")
                 paired = paired and len(parts) == 3 and parts[2] == parts[0]
                 if corner == 0 or corner < -len(vertices) or len(parts) > 3:
-                    raise Fault(f"line {at}: expected a face between vertices numbered from 1, found {value[:40]!r}.")
+                    raise Fault(
+                        f"line {at}: expected a face between vertices numbered from 1, found {value[:40]!r}. "
+                        "Repair the line or export the file again."
+                    )
                 corners.append(corner - 1 if corner > 0 else len(vertices) + corner)
             counts.append(len(values))
             if len(values) < 3:
-                raise Fault(f"line {at}: expected at least 3 corners of a face, found {len(values)}.")
+                raise Fault(
+                    f"line {at}: expected at least 3 corners of a face, found {len(values)}. "
+                    "Repair the line or export the file again."
+                )
         elif word not in OBJ_WORDS:
-            raise Fault(f"line {at}: expected a line of an OBJ file (v, vn, vt, f, ...), found {line[:60]!r}.")
+            raise Fault(
+                f"line {at}: expected a line of an OBJ file (v, vn, vt, f, ...), found {line[:60]!r}. "
+                "Repair the line or export the file again."
+            )
     width = len(vertices[0][1].split()) if vertices else 3
     if width not in OBJ_REAL:
         raise Fault(
@@ -97,7 +106,7 @@ def read_off(data: bytes, key: object) -> Content:
     text, _ = decoded(data, notes)
     lines = numerals.significant(text)
     if not lines:
-        raise Fault("expected an OFF file, found an empty one.")
+        raise Fault("expected an OFF file, found an empty one. Export it again.")
     at, first = lines[0]
     match = re.match(r"(?i)(ST)?(C)?(N)?(4)?(n)?OFF\b\s*(binary\b)?", first)
     if match is not None:
@@ -108,12 +117,18 @@ def read_off(data: bytes, key: object) -> Content:
         rest = first[match.end() :].strip()
         lines = ([(at, rest)] if rest else []) + lines[1:]
         if not lines:
-            raise Fault("expected the counts of vertices, faces and edges behind OFF, found the end of the file.")
+            raise Fault(
+                "expected the counts of vertices, faces and edges behind OFF, found the end of the file. "
+                "Export it again."
+            )
     texture, colours, with_normals = (bool(match and match.group(group)) for group in (1, 2, 3))
     at, counted = lines[0]
     words = counted.split()
     if len(words) not in (2, 3):
-        raise Fault(f"line {at}: expected the counts of vertices, faces and edges, found {counted[:40]!r}.")
+        raise Fault(
+            f"line {at}: expected the counts of vertices, faces and edges, found {counted[:40]!r}. "
+            "Export the file again."
+        )
     count, face_count = (numerals.whole(word, at, "a count") for word in words[:2])
     if len(lines) - 1 != count + face_count or min(count, face_count) < 0:
         raise Fault(
@@ -122,7 +137,7 @@ def read_off(data: bytes, key: object) -> Content:
         )
     body = lines[1 : count + 1]
     if not body:
-        raise Fault("expected points, found none: the header promises 0 vertices.")
+        raise Fault("expected points, found none: the header promises 0 vertices. Export the file again.")
     width = len(body[0][1].split())
     table = numerals.table([line for _, line in body], max(width, 3), [place for place, _ in body], "a vertex")
     fields: dict[str, NDArray] = {}
@@ -169,7 +184,7 @@ def read_stl(data: bytes, key: object) -> Content:
     else:
         corners = _stl_ascii(data, notes)
     if not len(corners):
-        raise Fault("expected triangles, found none.")
+        raise Fault("expected triangles, found none. Export the file again.")
     # as bytes, so that NaN equals itself; adding 0 makes -0 and 0 one
     whole = np.ascontiguousarray(corners + corners.dtype.type(0)).view(np.dtype((np.void, 3 * corners.dtype.itemsize)))
     _, first, inverse = np.unique(whole.ravel(), return_index=True, return_inverse=True)
@@ -204,7 +219,7 @@ def _stl_ascii(data: bytes, notes: list[str]) -> NDArray:
     for at, line in numerals.significant(text, comment=None):
         word, *values = line.split()
         word = word.lower()
-        if word not in steps or steps[word][0] != state or (word == "endloop" and inside != 3):
+        if word not in steps or steps[word][0] != state or (state == "vertex" and (word == "vertex") != (inside < 3)):
             wanted = "endloop" if inside == 3 and state == "vertex" else state
             raise Fault(
                 f"line {at}: expected {'facet or endsolid' if state == 'facet' else wanted}, "

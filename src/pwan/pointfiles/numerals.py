@@ -12,7 +12,7 @@ from pwan.pointfiles.content import Fault
 
 _NAN = re.compile(r"[+-]?(?:nan\(?[\w.]*\)?|\d?\.?#(?:ind|qnan|snan|nan)\d*)", re.IGNORECASE)  # 1.#QNAN, -nan(ind)
 _INFINITE = re.compile(r"[+-]?(?:\d?\.?#inf\d*)", re.IGNORECASE)  # 1.#INF
-_FORTRAN = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)[dD][+-]?\d+")  # 1.5D+02
+_FORTRAN = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)[dD][+-]?\d+")  # 1.5D+02
 _DECIMALS = re.compile(r"[.,](\d+)$")
 MISSING = frozenset({"", "na", "n/a", "null", "none"})  # an empty cell, and what tables write for one
 

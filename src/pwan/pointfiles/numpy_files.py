@@ -11,6 +11,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from pwan.pointfiles import archive
 from pwan.pointfiles.columns import chosen, coordinates, listed, no_key, parts
 from pwan.pointfiles.content import Content, Fault
 
@@ -33,15 +34,19 @@ def read_npz(data: bytes, key: str | Sequence[str] | None) -> Content:
     arrays: dict[str, NDArray] = {}
     refused: dict[str, str] = {}
     try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            for member in archive.namelist():
+        with zipfile.ZipFile(io.BytesIO(data)) as file:
+            archive.check(len(data), sum(member.file_size for member in file.infolist()))
+            for member in file.namelist():
                 name = member.removesuffix(".npy")
                 try:
-                    arrays[name] = _array(archive.read(member))
+                    arrays[name] = _array(file.read(member))
                 except Fault as fault:
                     refused[name] = str(fault)
+    except Fault:
+        raise
     except Exception as error:  # zipfile's own, zlib's, and NotImplementedError for methods that it has not
-        raise Fault(f"expected an NPZ file, found an archive that cannot be read: {error}. Save it again.") from error
+        said = str(error)[:120]
+        raise Fault(f"expected an NPZ file, found an archive that cannot be read: {said}. Save it again.") from error
     return from_named(arrays, refused, key, "NPZ")
 
 
@@ -62,14 +67,14 @@ def from_named(
         if name in refused:
             raise Fault(f"array {name}: {refused[name]}")
         if name not in arrays:
-            raise Fault(f"expected a key of the {format} file's arrays, found {name!r}. There are: {listed(shown)}.")
+            raise Fault(f"expected a key of the {format} file's arrays, found {name!r}. Name one of: {listed(shown)}.")
     else:
         named = [name for name in fitting if name.lower() in POINT_NAMES]
         choice = fitting if len(fitting) == 1 else named
         if len(choice) != 1:
             some = "one array of shape (N, 2) or (N, 3)" if not fitting else "the name of one array by key=NAME"
             why = f" ({next(iter(refused.values()))})" if refused and not fitting else ""
-            raise Fault(f"expected {some}, found {listed(shown)}{why}.")
+            raise Fault(f"expected {some}, found {listed(shown)}{why}. Name one, or save the points alone.")
         name = choice[0]
     result = content(arrays[name], None)
     result.notes.insert(0, f"points are the array {name}")
@@ -142,7 +147,7 @@ def raw(data: bytes, description: str | Sequence) -> Content:
     if len(data) == 0 or len(data) % record:
         raise Fault(
             f"expected a multiple of {record} bytes for rows of {columns} {dtype.name}, found {len(data)} bytes. "
-            "Another type or number of columns?"
+            "Name another type or number of columns, or copy the file again."
         )
     table = np.frombuffer(data, dtype).reshape(-1, columns)
     fields = {f"column_{place + 1}": _native(table[:, place]) for place in range(wanted, columns)}
@@ -174,9 +179,12 @@ def _array(data: bytes) -> NDArray:
             "The file is cut off or its header is wrong: save it again."
         )
     if promised == 0:
-        raise Fault(f"expected points, found an array of shape {shape}.")
+        raise Fault(f"expected points, found an array of shape {shape}. Save it again.")
     flat = np.frombuffer(data, dtype, offset=stream.tell())
-    return flat.reshape(shape[::-1]).T if fortran else flat.reshape(shape)
+    try:
+        return flat.reshape(shape[::-1]).T if fortran else flat.reshape(shape)
+    except (ValueError, TypeError) as error:  # more axes than numpy has, True for 1
+        raise Fault(f"expected an array of shape (N, 2) or (N, 3), found {str(shape)[:60]}. Save it again.") from error
 
 
 def _records(array: NDArray, key: str | Sequence[str] | None, notes: list[str], layout: dict) -> Content:

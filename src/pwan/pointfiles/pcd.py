@@ -18,6 +18,8 @@ from pwan.pointfiles.columns import chosen, flat, listed
 from pwan.pointfiles.content import Content, Fault
 
 WORDS = ("VERSION", "FIELDS", "SIZE", "TYPE", "COUNT", "WIDTH", "HEIGHT", "VIEWPOINT", "POINTS", "DATA")
+LARGEST_RATIO = 100  # of bytes to packed bytes; three bytes of LZF stand for 264 at most
+SINGLE = ("WIDTH", "HEIGHT", "POINTS", "DATA")  # words that one value follows
 SIZES = {"F": (4, 8), "I": (1, 2, 4, 8), "U": (1, 2, 4, 8)}
 
 
@@ -29,21 +31,21 @@ def read(data: bytes, key: str | Sequence[str] | None) -> Content:
     """
     header, body, line = _header(data)
     names = header["FIELDS"]
-    sizes, counts = ([numerals.whole(word, 0, "the header") for word in header[which]] for which in ("SIZE", "COUNT"))
+    sizes, counts = ([int(word) for word in header[which]] for which in ("SIZE", "COUNT"))
     types = [word.upper() for word in header["TYPE"]]
     if not len(names) == len(sizes) == len(counts) == len(types):
         raise Fault(
             f"expected as many SIZE, TYPE and COUNT as FIELDS ({len(names)}), "
-            f"found {len(sizes)}, {len(types)}, {len(counts)}."
+            f"found {len(sizes)}, {len(types)}, {len(counts)}. Export the file again."
         )
     for name, size, kind, count in zip(names, sizes, types, counts, strict=True):
         if size not in SIZES.get(kind, ()) or not 1 <= count <= 100_000:
             raise Fault(
                 f"expected TYPE F with SIZE 4 or 8, I or U with 1, 2, 4 or 8, and a COUNT from 1, found "
-                f"TYPE {kind} SIZE {size} COUNT {count} for field {name}."
+                f"TYPE {kind} SIZE {size} COUNT {count} for field {name}. Export the file again."
             )
-    width, height = (numerals.whole(header[which][0], 0, which) for which in ("WIDTH", "HEIGHT"))
-    points = numerals.whole(header["POINTS"][0], 0, "POINTS") if "POINTS" in header else width * height
+    width, height = (int(header[which][0]) for which in ("WIDTH", "HEIGHT"))
+    points = int(header["POINTS"][0]) if "POINTS" in header else width * height
     if points != width * height or min(width, height) < 0:
         raise Fault(f"expected POINTS = WIDTH × HEIGHT, found {points} = {width} × {height}. Export the file again.")
     kind = header["DATA"][0].lower()
@@ -52,7 +54,7 @@ def read(data: bytes, key: str | Sequence[str] | None) -> Content:
     elif kind in ("binary", "binary_compressed"):
         columns = _binary(body, points, counts, types, sizes, kind)
     else:
-        raise Fault(f"expected DATA ascii, binary or binary_compressed, found {kind[:40]!r}.")
+        raise Fault(f"expected DATA ascii, binary or binary_compressed, found {kind[:40]!r}. Export the file again.")
     declared = {
         name: f"{type.lower()}{size}" for name, type, size in zip(names, types, sizes, strict=True) if name != "_"
     }
@@ -69,7 +71,7 @@ def read(data: bytes, key: str | Sequence[str] | None) -> Content:
 def _content(columns: list[NDArray], names: list[str], key: str | Sequence[str] | None, layout: dict) -> Content:
     scalar = [name for name, column in zip(names, columns, strict=True) if column.ndim == 1 and name != "_"]
     if len(set(scalar)) < len(scalar):
-        raise Fault(f"expected each field once, found {listed(names)}.")
+        raise Fault(f"expected each field once, found {listed(names)}. Export the file again.")
     places = chosen(scalar, key, "fields")
     if places is None:
         raise Fault(f"expected fields x, y and z, found {listed(names)}. Name the coordinates by key='a,b,c'.")
@@ -95,7 +97,9 @@ def _header(data: bytes) -> tuple[dict[str, list[str]], bytes, int]:
         end = data.find(b"\n", offset)
         at += 1
         if end < 0 or end - offset > 100_000:
-            raise Fault("expected a header of a PCD file that ends in a line 'DATA ...', found none.")
+            raise Fault(
+                "expected a header of a PCD file that ends in a line 'DATA ...', found none. Export the file again."
+            )
         words = data[offset:end].decode("latin-1").split()
         offset = end + 1
         if not words or words[0].startswith("#"):
@@ -103,12 +107,20 @@ def _header(data: bytes) -> tuple[dict[str, list[str]], bytes, int]:
         word = {"COLUMNS": "FIELDS"}.get(words[0].upper(), words[0].upper())
         if word not in WORDS or word in header or len(words) < 2:
             raise Fault(
-                f"line {at}: expected one of {', '.join(WORDS)} once and with a value, found {' '.join(words)[:60]!r}."
+                f"line {at}: expected one of {', '.join(WORDS)} once and with a value, found {' '.join(words)[:60]!r}. "
+                "Export the file again."
             )
-        header[word] = words[1:]
+        if word in SINGLE and len(words) > 2:
+            raise Fault(
+                f"line {at}: expected one value for {word}, found {' '.join(words[1:])[:60]!r}. Export the file again."
+            )
+        whole = word in ("SIZE", "COUNT", "WIDTH", "HEIGHT", "POINTS")
+        header[word] = [str(numerals.whole(one, at, word)) for one in words[1:]] if whole else words[1:]
     missing = [word for word in ("FIELDS", "SIZE", "TYPE", "WIDTH") if word not in header]
     if missing:
-        raise Fault(f"expected the line {missing[0]} in the header, found only {', '.join(header)}.")
+        raise Fault(
+            f"expected the line {missing[0]} in the header, found only {', '.join(header)}. Export the file again."
+        )
     header.setdefault("COUNT", ["1"] * len(header["FIELDS"]))
     header.setdefault("HEIGHT", ["1"])
     header.setdefault("VIEWPOINT", ["0", "0", "0", "1", "0", "0", "0"])
@@ -149,7 +161,7 @@ def _binary(
             )
     else:
         packed, unpacked = np.frombuffer(body[:8].ljust(8, b"\0"), "<u4").tolist()
-        if unpacked != points * record or packed > len(body) - 8:
+        if unpacked != points * record or packed > len(body) - 8 or unpacked > LARGEST_RATIO * packed:
             raise Fault(
                 f"expected {points * record} bytes of {points} points packed in the {max(len(body) - 8, 0)} that "
                 f"there are, found {unpacked} packed in {packed}. The file is cut off or damaged: export it again."
@@ -176,7 +188,8 @@ def _binary(
         cloud = PointCloud.from_fileobj(cast(io.BufferedReader, io.BytesIO(text.encode() + body))).pc_data
     except Exception as error:  # whatever the package or its decompressor stumbles over
         raise Fault(
-            f"expected {points} points ({kind}), found data that cannot be unpacked: {_line(error)}."
+            f"expected {points} points ({kind}), found data that cannot be unpacked: {_line(error)}. "
+            "Copy or export the file again."
         ) from error
     if len(cloud) != points:
         raise _short(points, len(cloud))

@@ -41,7 +41,10 @@ def read(data: bytes, key: str | Sequence[str] | None) -> Content:
     tables = _ascii(body, lines, elements) if order == "" else _binary(body, order, elements)
     vertices = [element for element in elements if element.name.lower() in ("vertex", "vertices", "point", "points")]
     if not vertices:
-        raise Fault(f"expected an element vertex, found the elements {listed([one.name for one in elements])}.")
+        raise Fault(
+            f"expected an element vertex, found the elements {listed([one.name for one in elements])}. "
+            "Export the file again."
+        )
     element, columns, notes = vertices[0], tables[elements.index(vertices[0])], []
     scalar = [one.name for one in element.properties if one.count_type is None]
     places = chosen(scalar, key, "properties")
@@ -73,7 +76,9 @@ def read(data: bytes, key: str | Sequence[str] | None) -> Content:
         lists = [table[one.name] for one in other.properties if one.name.lower() in ("vertex_indices", "vertex_index")]
         if other.name.lower() == "face" and lists and isinstance(lists[0], Lists) and faces is None:
             if lists[0].values.dtype.kind == "f" and (lists[0].values % 1).any():
-                raise Fault("expected whole numbers in the faces' lists of vertices, found fractions.")
+                raise Fault(
+                    "expected whole numbers in the faces' lists of vertices, found fractions. Export the file again."
+                )
             if other.count:
                 faces = face_array(lists[0].counts, lists[0].values.astype(np.int64), notes)
         elif other.count:
@@ -124,7 +129,8 @@ def _binary_lists(body: bytes, offset: int, order: str, element: Element) -> tup
                 length, offset = int(head[0]), offset + head.nbytes
                 if length < 0:
                     raise Fault(
-                        f"expected lengths of lists in element {element.name}, found {length} in row {index + 1}."
+                        f"expected lengths of lists in element {element.name}, found {length} in row {index + 1}. "
+                        "Export the file again."
                     )
             values = _take(body, offset, order + one.type, length, element, index)
             pieces[one.name].append(values)
@@ -154,7 +160,7 @@ def _binary_equal(body: bytes, offset: int, order: str, element: Element) -> tup
         if one.count_type is not None:
             head = _take(body, at, order + one.count_type, 1, element, 0)
             length, at = int(head[0]), at + head.nbytes
-            if not 0 < length <= len(body):
+            if not 0 <= length <= len(body) - at:
                 return None
             layout.append((f"{place}n", order + one.count_type))
         layout.append((f"{place}", order + one.type, (length,)))

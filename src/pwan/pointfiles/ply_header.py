@@ -45,7 +45,9 @@ def split(data: bytes) -> tuple[list[tuple[int, str]], bytes, int]:
     """Header lines with their numbers, the body, and the number of the body's first line."""
     first = re.match(rb"ply[ \t]*(\r\n|\n|\r)", data)
     if first is None:
-        raise Fault("expected 'ply' in the first line, found another one. It is no PLY file, or damaged.")
+        raise Fault(
+            "expected 'ply' in the first line, found another one. It is no PLY file, or damaged: export it again."
+        )
     end = first.group(1)
     close = re.compile(re.escape(end) + rb"end_header[ \t]*(?:" + re.escape(end) + rb"|\Z)").search(data)
     if close is None:  # line ends of several kinds
@@ -61,6 +63,7 @@ def parsed(lines: list[tuple[int, str]]) -> tuple[str, list[Element], list[str]]
     order: str | None = None
     elements: list[Element] = []
     comments: list[str] = []
+    taken: set[tuple[str, ...]] = set()  # names of elements, and of properties with their element's
     for at, line in lines:
         words = line.split()
         if not words:
@@ -71,33 +74,45 @@ def parsed(lines: list[tuple[int, str]]) -> tuple[str, list[Element], list[str]]
             order = ENCODINGS[words[1].lower()]
         elif words[0] == "element" and len(words) == 3:
             count = numerals.whole(words[2], at, f"the number of rows of element {words[1]}")
-            if count < 0 or any(one.name == words[1] for one in elements):
-                raise Fault(f"line {at}: expected an element once and with 0 rows or more, found {line.strip()!r}.")
+            if count < 0 or (words[1],) in taken:
+                raise Fault(
+                    f"line {at}: expected an element once and with 0 rows or more, found {line.strip()[:60]!r}. "
+                    "Export the file again."
+                )
+            taken.add((words[1],))
             elements.append(Element(words[1], count))
         elif words[0] == "property" and len(words) in (3, 5) and elements:
-            elements[-1].properties.append(_property(words, at, elements[-1]))
+            one = _property(words, at)
+            if (elements[-1].name, one.name) in taken:
+                raise Fault(
+                    f"line {at}: expected each property of element {elements[-1].name} once, found {one.name} again. "
+                    "Export the file again."
+                )
+            taken.add((elements[-1].name, one.name))
+            elements[-1].properties.append(one)
         else:
             raise Fault(
                 f"line {at}: expected a PLY header line (format ascii, binary_little_endian or binary_big_endian; "
-                f"comment; element NAME COUNT; property TYPE NAME), found {line.strip()[:60]!r}."
+                f"comment; element NAME COUNT; property TYPE NAME), found {line.strip()[:60]!r}. Export the file again."
             )
     if order is None:
-        raise Fault("expected a line 'format ... 1.0' in the header, found none.")
+        raise Fault("expected a line 'format ... 1.0' in the header, found none. Export the file again.")
     for element in elements:
         if element.count and not element.properties:
-            raise Fault(f"expected properties of element {element.name}, found none for its {element.count} rows.")
+            raise Fault(
+                f"expected properties of element {element.name}, found none for its {element.count} rows. "
+                "Export the file again."
+            )
     return order, elements, comments
 
 
-def _property(words: list[str], at: int, element: Element) -> Property:
+def _property(words: list[str], at: int) -> Property:
     types = words[2:4] if len(words) == 5 else words[1:2]
     unknown = [name for name in types if name.lower() not in TYPES]
     if unknown or (len(words) == 5 and (words[1] != "list" or TYPES[words[2].lower()][0] == "f")):
         raise Fault(
             f"line {at}: expected 'property TYPE NAME' or 'property list TYPE TYPE NAME' with types of "
-            f"{listed(list(TYPES))}, found {' '.join(words)[:60]!r}."
+            f"{listed(list(TYPES))}, found {' '.join(words)[:60]!r}. Export the file again."
         )
-    if any(one.name == words[-1] for one in element.properties):
-        raise Fault(f"line {at}: expected each property of element {element.name} once, found {words[-1]} again.")
     kinds = [TYPES[name.lower()] for name in types]
     return Property(words[-1], kinds[-1], kinds[0] if len(words) == 5 else None)

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-import numpy as np
 from numpy.typing import NDArray
 
 from pwan.pointfiles import numerals
@@ -17,7 +16,9 @@ from pwan.pointfiles.separators import Separator, without_comment
 SAMPLE = 200  # rows by which separator and header are judged
 HEADS = 30  # lines of text that may stand before the first row
 _COUNT = re.compile(r"\d{1,15}")
-_ATOM = re.compile(r"\s*([A-Za-z][A-Za-z0-9_]*|\d{1,3})((?:\s+[+-]?(?:\d+\.?\d*|\.\d+)(?:[eEdD][+-]?\d+)?){3,})(\s.*)?")
+_ATOM = re.compile(
+    r"\s*([A-Za-z][A-Za-z0-9_]*|\d{1,3})((?:\s+[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eEdD][+-]?\d+)?){3,})(\s.*)?"
+)
 
 
 @dataclass
@@ -51,11 +52,13 @@ class Start:
 
 def landmarks(text: str) -> str:
     """Facial landmarks' PTS ("version: 1", "n_points: 68", rows in braces) as a count line and rows; else the text."""
-    match = re.match(r"\s*version:\s*\S+\s*\n\s*n_points:\s*(\d+)\s*\n\s*\{[ \t]*\n?([^{}]*)(\}\s*)?\Z", text)
+    match = re.match(r"\s*+version:\s*+\S++\s*+n_points:\s*+(\d++)\s*+\{[ \t]*+\n?([^{}]*+)(\}\s*+)?\Z", text)
     if match is None:
         return text
     if match.group(3) is None:
-        raise Fault("expected a closing brace behind the points, found the end of the file: it is cut off.")
+        raise Fault(
+            "expected a closing brace behind the points, found the end of the file: it is cut off. Copy it again."
+        )
     return f"\n{match.group(1)}\n\n{match.group(2)}"
 
 
@@ -80,13 +83,19 @@ def found(text: str, suffix: str, notes: list[str]) -> Start:
         elif _is_text(bare):
             start.heads.append((at, bare))
             if len(start.heads) > HEADS:
-                raise Fault(f"line {at}: expected rows of numbers, found none in the first {HEADS} lines of text.")
+                raise Fault(
+                    f"line {at}: expected rows of numbers, found none in the first {HEADS} lines of text. "
+                    "Put a comment sign (#) in front of lines of text, or name another file."
+                )
         else:
             start.sample.append((at, bare))
             start.offset, start.line = offset, at
         offset, at = end + 1, at + 1
     if start.declared is not None and not start.sample:
-        raise Fault(f"expected {start.declared} points, as the first line says, found rows of fewer than two numbers.")
+        raise Fault(
+            f"expected {start.declared} points, as the first line says, found rows of fewer than two numbers. "
+            "Export the file again."
+        )
     return start
 
 
@@ -186,8 +195,8 @@ def _are_row_names(cells: list[str]) -> bool:
 
 
 def counts_rows(first: NDArray, shape: tuple[int, int]) -> bool:
-    """Whether a first row of two numbers may be the numbers of rows and columns."""
-    return len(first) == 2 and tuple(first) == (shape[0] - 1, shape[1]) and bool(np.isfinite(first).all())
+    """Whether a first row may be the numbers of rows and columns, or those of an OFF file without faces."""
+    return tuple(first) in ((shape[0] - 1, shape[1]), (shape[0] - 1, 0, 0))
 
 
 def check_count(declared: int | None, held: int) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pwan.pointfiles import numerals
+from pwan.pointfiles.content import Fault
 
 COMMENTS = ("#", "//", "%", "!")
 _BEHIND = re.compile(r"\s(?:#|//|%|!).*")  # a comment behind values; 1.#QNAN is none
@@ -33,7 +34,13 @@ class Separator:
         if '"' in line:
             blank = self.sign == " "
             text = " ".join(line.split()) if blank else line
-            cells = next(csv.reader([text], delimiter=self.sign, skipinitialspace=True), [])
+            try:
+                cells = next(csv.reader([text], delimiter=self.sign, skipinitialspace=True), [])
+            except csv.Error as error:  # a cell beyond the module's limit
+                raise Fault(
+                    f"expected cells of at most {csv.field_size_limit()} characters, found a longer one in the line "
+                    f"that begins {line[:40]!r}: a closing quote is missing. Repair the line."
+                ) from error
         else:
             cells = line.split() if self.sign == " " else line.split(self.sign)
         return [cell.strip().strip("'\"") for cell in cells]

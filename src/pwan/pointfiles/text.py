@@ -51,6 +51,7 @@ def read(data: bytes, key: str | Sequence[str] | None, suffix: str = "") -> Cont
         raise Fault(
             "expected rows of numbers, found "
             + ("a header alone." if start.heads else "none: the file holds no points.")
+            + " Export it again."
         )
     separator = found_in([line for _, line in start.sample])
     table = _quick(text[start.offset :], start, separator)
@@ -103,7 +104,7 @@ def _careful(lines: list[tuple[int, str]], start: preamble.Start, separator: Sep
         rows = [(at, cells[:-1]) for at, cells in rows]  # a separator behind the last column
     rows = _without_counts(rows, start, notes)
     if not rows:
-        raise Fault("expected rows of numbers, found none: the file holds no points.")
+        raise Fault("expected rows of numbers, found none: the file holds no points. Export it again.")
     lengths = Counter(len(cells) for _, cells in rows)
     length = lengths.most_common(1)[0][0]
     rows = [(at, cells if any(cells[length:]) else cells[:length]) for at, cells in rows]  # separators at the end
@@ -159,7 +160,10 @@ def _content(table: Table, start: preamble.Start, separator: Separator, key: str
     if places is not None:
         for place in places:
             if place not in numeric:
-                raise Fault(f"expected numbers in column {names[place]!r}, found {str(columns[place][0])[:40]!r}.")
+                raise Fault(
+                    f"expected numbers in column {names[place]!r}, found {str(columns[place][0])[:40]!r}. "
+                    "Name the coordinates by key='a,b,c'."
+                )
         notes.append(f"coordinates are the columns {listed([names[place] for place in places])}")
     else:
         if start.symbols_first:
@@ -176,7 +180,7 @@ def _content(table: Table, start: preamble.Start, separator: Separator, key: str
         if len(places) < 2:
             raise Fault(
                 f"line {start.sample[0][0]}: expected two or three columns of numbers, found {len(places)} among "
-                f"{len(columns)} (separator: {separator.name})."
+                f"{len(columns)} (separator: {separator.name}). Export the file again."
             )
         if len(columns) > len(places):
             notes.append(f"coordinates are the columns number {listed([str(place + 1) for place in places])}")
@@ -197,8 +201,9 @@ def _without_counts(
     rows: list[tuple[int, list[str]]], start: preamble.Start, notes: list[str]
 ) -> list[tuple[int, list[str]]]:
     """The rows without count lines, which are compared with the rows that follow them (several scans in one file)."""
-    if len(rows) > 1 and rows[0][1] == [str(len(rows) - 1), str(len(rows[1][1]))]:
-        notes.append(f"line {rows[0][0]} counts rows and columns")
+    count = str(len(rows) - 1)
+    if len(rows) > 1 and rows[0][1] in ([count, str(len(rows[1][1]))], [count, "0", "0"]):
+        notes.append(f"line {rows[0][0]} counts rows and is no point")
         rows = rows[1:]
     if start.declared is None:
         return rows

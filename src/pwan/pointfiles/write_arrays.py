@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import zipfile
 from typing import BinaryIO
 
 import numpy as np
@@ -25,7 +26,10 @@ def write_npy(stream: BinaryIO, moved: Moved) -> None:
 def write_npz(stream: BinaryIO, moved: Moved) -> None:
     """Each array under its name, the extra values as arrays of their own."""
     held = io.BytesIO()
-    np.savez_compressed(held, allow_pickle=False, **_named(moved))
+    with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as archive:  # numpy.savez takes no array of the name "file"
+        for name, array in _named(moved).items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                npy.write_array(member, np.asanyarray(array), allow_pickle=False)
     stream.write(held.getvalue())
 
 

@@ -14,6 +14,9 @@ from pwan.scans.pairs import Known, located, read_pairs
 from pwan.scans.settings import LIMIT, ScanSettings
 from pwan.shapes.surface import sample_surface
 
+APART = 1e-12  # ratio of two sets' extents at which the smaller one is a point in the frame of the larger one
+SMALLEST = 1e-30  # extent of a set; squares of smaller ones leave float32, and only damaged files hold them
+
 
 @dataclass(frozen=True)
 class Pair:
@@ -70,8 +73,19 @@ def read_pair(settings: ScanSettings) -> Pair:
                 f"{file.path} holds {len(file.points)} points; expected at least {d + 1} in {d}-D. Check that the "
                 "export wrote all of them"
             )
-        if not np.ptp(file.points, axis=0).any():
-            raise ValueError(f"{file.path} holds the same point {len(file.points)} times; expected points that differ")
+        extent = float(np.ptp(file.points, axis=0).max())
+        if extent < SMALLEST:
+            apart = f" within {extent:g}" if extent else ""
+            raise ValueError(
+                f"{file.path} holds the same point {len(file.points)} times{apart}; expected points that differ. Check "
+                "that the export wrote them as they are"
+            )
+    extents = [float(np.ptp(file.points, axis=0).max()) for file in (source, reference)]
+    if not (settings.scale or APART < extents[0] / extents[1] < 1 / APART):
+        raise ValueError(
+            f"{source.path} extends over {extents[0]:g} and {reference.path} over {extents[1]:g}; expected the same "
+            "units in both. Convert one of them, or look for the scale with scale=true"
+        )
     known, weights = np.empty((0, 2), dtype=np.int64), np.empty(0)
     if settings.landmarks is not None:
         known, weights = located(read_pairs(settings.landmarks), settings.landmarks, source, reference, notes)
