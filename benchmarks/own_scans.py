@@ -47,7 +47,7 @@ def mse(source: np.ndarray, reference: np.ndarray, truth: np.ndarray, mass: floa
 def starts(trials: int, registered: int, scale: bool, options: dict[str, Any]) -> None:
     print("| trial | degrees left | scale left | seconds | MSE found | MSE aligned | ratio |")
     print("|---|---|---|---|---|---|---|")
-    lefts, ratios = [], []
+    lefts, scales, ratios = [], [], []
     for trial in tqdm(range(trials), desc="starts"):
         source, reference, truth, mass = problem(trial, points=1000, keep=0.8, deformation_lambda=50)
         generator = numpy_generator(SEED, trial, "pose")
@@ -59,6 +59,7 @@ def starts(trials: int, registered: int, scale: bool, options: dict[str, Any]) -
         seconds = time.perf_counter() - began
         left = float(np.degrees(Rotation.from_matrix(turned @ start.rotation).magnitude()))
         lefts.append(left)
+        scales.append(start.scale * factor)
         row = f"| {trial} | {left:.1f} | {start.scale * factor:.3f} | {seconds:.1f} |"
         if trial < registered:
             found = mse(start.apply(given), reference, truth, mass, options)
@@ -66,7 +67,11 @@ def starts(trials: int, registered: int, scale: bool, options: dict[str, Any]) -
             ratios.append(found / aligned)
             row += f" {found:.5f} | {aligned:.5f} | {ratios[-1]:.2f} |"
         tqdm.write(row)
-    print(f"within 15 degrees: {np.sum(np.array(lefts) < 15)} of {trials}, 20: {np.sum(np.array(lefts) < 20)}")
+    turned_back = np.array(lefts) < 15
+    print(f"within 15 degrees: {turned_back.sum()} of {trials}, 20: {np.sum(np.array(lefts) < 20)}")
+    if scale:
+        both = turned_back & (np.abs(np.array(scales) - 1) <= 0.1)
+        print(f"and within 10% of the scale: {both.sum()} of {trials}")
     if ratios:
         print(f"at most twice the aligned MSE: {np.sum(np.array(ratios) <= 2)} of {len(ratios)}")
 

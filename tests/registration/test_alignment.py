@@ -9,8 +9,19 @@ from scipy.spatial.transform import Rotation
 
 from pwan import shapes
 from pwan.randomness import numpy_generator
-from pwan.registration.alignment import _closest_points, _rotations, find_start, procrustes
+from pwan.registration.alignment import (
+    Similarities,
+    Start,
+    _closest_points,
+    _different,
+    _rotations,
+    find_start,
+    procrustes,
+    second_look,
+)
 from pwan.synthesis import SynthesisSettings, make_problem
+
+LEFT, RIGHT = 0.35, -0.35  # RMS radii: where the halves end
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +108,11 @@ def test_aligned_sets_stay(halves: tuple[np.ndarray, np.ndarray, np.ndarray, flo
     np.testing.assert_array_equal(start.apply(source), source)
 
 
+def test_the_same_set_stays(halves: tuple[np.ndarray, np.ndarray, np.ndarray, float]) -> None:
+    _, reference, _, _ = halves
+    assert not find_start(reference, reference).changed
+
+
 def test_a_shift_alone_is_undone_by_a_shift_alone(halves: tuple[np.ndarray, np.ndarray, np.ndarray, float]) -> None:
     source, reference, truth, mass = halves
     start, again = (find_start(source + 7.0, reference, mass=mass, rotation=False, seed=5) for _ in range(2))
@@ -121,3 +137,51 @@ def test_a_mass_out_of_range_is_refused(mass: float) -> None:
     points = numpy_generator(0, "test").standard_normal((300, 3))
     with pytest.raises(ValueError, match="mass"):
         find_start(points, points, mass=mass)
+
+
+def halves_of_a_bunny() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Two overlapping halves, the reference's bent: 44% of the source's points have a partner, at the truth."""
+    points = shapes.load("bunny").points[:500]
+    along = points[:, 0]
+    bent = points + 0.1 * np.stack((np.zeros_like(along), along**2, np.sin(2 * along)), 1)
+    left, right = along < LEFT, along > RIGHT
+    return points[left], bent[right], bent[left]
+
+
+def test_of_overlapping_halves_nobody_said_how_much_and_they_stay() -> None:
+    source, reference, _ = halves_of_a_bunny()
+    assert not find_start(source, reference).changed
+
+
+def test_a_second_look_tells_halves_that_have_slid_and_leads_back() -> None:
+    source, reference, truth = halves_of_a_bunny()
+    slid = truth + [0.3, 0.0, 0.0]
+    mass = float((truth[:, 0] > RIGHT).sum())
+    given = source + 0.05
+    ratio, start = second_look(given, reference, slid, mass=mass)
+    assert ratio < 0.3 and start.changed and start.scale == 1.0
+    before, after = (((points - truth) ** 2).sum(1).mean() for points in (given, start.apply(given)))
+    assert after < 0.5 * before
+    near = truth + 0.005 * numpy_generator(0, "test").standard_normal(truth.shape)
+    assert second_look(source, reference, near, mass=mass)[0] > 1.0
+    assert second_look(source, reference, truth, mass=mass)[0] == np.inf
+
+
+def test_one_start_after_the_other() -> None:
+    points = numpy_generator(0, "test").standard_normal((5, 3))
+    first, second = (
+        Start(scale, turned_over(3), np.array(shift), 1.0, 2.0, True, word)
+        for scale, shift, word in ((2.0, [1.0, 2, 3], "one"), (0.5, [0.0, -1, 4], "two"))
+    )
+    both = first.then(second)
+    np.testing.assert_allclose(both.apply(points), second.apply(first.apply(points)), atol=1e-12)
+    assert both.reason == "two" and both.scale == 1.0
+
+
+def test_what_is_shifted_counts_as_different_and_what_is_near_does_not() -> None:
+    one = Similarities(np.ones(1), np.eye(3)[None], np.zeros((1, 3)))
+    around = (
+        one.to_all_sides(0.4) + one.to_all_sides(0.1) + Similarities(np.ones(1), turned_over(3)[None], np.zeros((1, 3)))
+    )
+    np.testing.assert_allclose(around.translation[:3], [[0, 0, 0], [0.4, 0, 0], [0, 0.4, 0]])
+    np.testing.assert_array_equal(_different(around, np.arange(15)), [0, 1, 2, 3, 4, 5, 6, 14])

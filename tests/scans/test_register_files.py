@@ -14,6 +14,7 @@ import pytest
 from pwan import read_points, scans, shapes
 from pwan.app import main as run_py
 from pwan.app import own_scans
+from pwan.registration import alignment
 from pwan.registration.estimate import spacing_of
 from pwan.registration.space import SpaceTransform
 from pwan.scans import output, pair
@@ -235,6 +236,27 @@ def test_types_that_take_no_mass_are_registered_too(files, tmp_path, method):
     found = json.loads((tmp_path / "out" / "result.json").read_text())
     assert found["mass"] is None and (found["distance"] is None) == (method == "wgan")
     assert (found["threshold"] is None) == (method == "wgan")
+
+
+@pytest.mark.parametrize("init", ["auto", "none"])
+def test_what_has_slid_is_registered_again_from_elsewhere_unless_it_must_stay(
+    files, tmp_path, monkeypatch, capsys, init
+):
+    elsewhere = alignment.Start(1.0, np.eye(3), np.array([0.01, 0.0, 0.0]), 0.1, 0.2, True, "shifted as the test says")
+    given = alignment.Start(1.0, np.eye(3), np.array([0.0, 0.02, 0.0]), 0.1, 0.1, True, "as given")
+    ratios = iter([0.3, 0.9])
+    monkeypatch.setattr(scans, "find_start", lambda *_, **__: given)
+    monkeypatch.setattr(scans, "second_look", lambda *_, **__: (next(ratios), elsewhere))
+    assert register(*files, f"output={tmp_path / 'out'}", "mass=90", *QUICK[:-1], f"init={init}") == 0
+    said, found = capsys.readouterr().out, json.loads((tmp_path / "out" / "result.json").read_text())
+    assert ("once more, shifted as the test says" in said) == (init == "auto")
+    assert ("3.3 times nearer" in " ".join(found["warnings"])) == (init == "none") == (not found["trusted"])
+    if init == "auto":
+        assert found["start"]["translation"] == pytest.approx([0.01, 0.02, 0.0])
+        assert found["start"]["reason"] == "shifted as the test says"
+    moved = SpaceTransform.load(tmp_path / "out" / "transform.pwan")
+    begun = read_points(files[0]).points + ([0.01, 0.02, 0.0] if init == "auto" else 0.0)
+    np.testing.assert_allclose(read_points(tmp_path / "out" / "a_registered.ply").points, moved(begun), atol=1e-6)
 
 
 def test_a_diverged_run_says_so_and_leaves_the_source_where_it_was(files, tmp_path, capsys):

@@ -2,10 +2,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from pwan.scans.pair import stem, suffixes
-from pwan.scans.verdict import Measured, judge, settled
+from pwan.scans.verdict import Measured, judge, settled, unevenness
 
 GOOD = Measured(
     failed="",
@@ -35,11 +36,37 @@ def test_a_good_fit_is_trusted_and_told_in_numbers():
         ({"folded": 0.2}, "folds at 20.0% of the points"),
         ({"settled": False}, "still changing at the end"),
         ({"at_bound": True, "tail": 0.5}, "all of the smaller set was matched"),
+        ({"slid": 0.25}, "brings them 4 times nearer: this one has slid"),
+        ({"uneven": 3.0}, "differs by a factor of 3 in point distances"),
     ],
 )
 def test_what_is_not_to_be_trusted_is_said(changed, word):
     verdict = judge(replace(GOOD, **changed))
     assert not verdict.trusted and any(word in warning for warning in verdict.warnings)
+
+
+def test_a_second_look_that_finds_nothing_nearer_is_no_reason():
+    assert judge(replace(GOOD, slid=0.8, uneven=1.5)).trusted
+
+
+def grid(start: float, end: float, step: float) -> np.ndarray:
+    """(N, 2) the points of a grid of this step from start to end, 0 to 10 the other way."""
+    across, along = (np.arange(low, high, step) for low, high in ((start, end), (0.0, 10.0)))
+    return np.stack(np.meshgrid(across, along), -1).reshape(-1, 2)
+
+
+def test_unevenness_is_the_spread_of_the_ratio_of_spacings():
+    even, uneven = grid(0, 20, 0.5), np.concatenate((grid(0, 10, 0.5), grid(10, 20, 0.125)))
+    moved, every = even + [0.01, 0.02], np.ones(len(even), dtype=bool)
+    assert unevenness(even, moved, even, every) == 1.0
+    inside = (np.abs(even % 10 - 5) <= 3).all(1)  # neighbours beyond an edge are missing
+    assert unevenness(even, moved, uneven, inside) == pytest.approx(4.0)
+    assert unevenness(even, moved, uneven, inside & (even[:, 0] > 10)) == pytest.approx(1.0)  # of matched points only
+    assert unevenness(uneven, uneven + 0.01, uneven, np.ones(len(uneven), dtype=bool)) == 1.0  # both in the same way
+    thrice = [np.repeat(points, 3, axis=0) for points in (even, moved, inside)]
+    assert unevenness(*thrice[:2], uneven, thrice[2]) == pytest.approx(4.0)
+    assert unevenness(even[:32], moved[:32], even[:32], every[:32]) == 1.0  # too few to tell
+    assert unevenness(even, moved, uneven, ~every) == 1.0
 
 
 def test_little_folding_and_a_loose_fit_are_mentioned_only():

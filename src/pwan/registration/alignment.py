@@ -1,14 +1,15 @@
 """A start for sets that are turned, shifted or scaled against each other: the best of many rotations.
 
 Each rotation of an even covering is led to its nearest optimum by iterated closest points (Besl & McKay 1992), trimmed
-(Chetverikov et al. 2002) and looking from both sets, on samples. A deformation or a missing part can make a wrong one
-of these the nearest, so the best few also get a quick soft assignment with smooth displacements, and the partial
-transport cost after it (POT_primal) decides. Only the similarity part of the winner is given back.
+(Chetverikov et al. 2002) and looking from both sets, on samples; the best again from shifts to all sides, since missing
+parts move the centroids. A deformation can make a wrong one of these the nearest, so the best few also get a quick soft
+assignment of fewer points with stiff displacements, and what the closest points left decides together with the partial
+transport cost (POT_primal) after it. Only the similarity part of the winner is given back.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,17 +27,22 @@ from pwan.transport import partial_wasserstein
 ROTATIONS, ANGLES = 400, 72  # of the covering of SO(3): neighbours about 25 degrees apart; of the ring
 COARSE, FINE = 200, 400  # points of a sample for all rotations, and for the best of them
 COARSE_STEPS, FINE_STEPS = 8, 25
-REFINED, FITTED = 40, 6  # rotations that get the fine steps, and the soft assignment
+REFINED, FITTED = 60, 8  # rotations that get the shifts and the fine steps, and the soft assignment
+SHIFT = 0.4  # RMS radii of the reference: where a part is missing, the centroids lie about as far apart
 SOFT, LARGEST = 300, 1200  # points of its samples: of the smaller set, and at most of the larger one
+LOOKED = 800  # points of the source in a second look
 SCALES = (
     0.4,
     2.5,
 )  # of the answer over the ratio of the RMS radii: beyond it a set has shrunk into a part of the other
-APART = 20.0  # degrees between two candidates that count as different
+APART, ASIDE = 20.0, 0.3  # degrees, or RMS radii, between two candidates that count as different
 RANK, BETA = 50, 2.0  # of the smooth displacements
-QUICK = SoftSettings(steps=40, sigma_start=0.15, sigma_end=0.05, scalings=5, smoothness=60.0, affine_ridge=60.0)
+# so stiff that a wrong start keeps its cost
+QUICK = SoftSettings(steps=40, sigma_start=0.15, sigma_end=0.05, scalings=5, smoothness=150.0, affine_ridge=1000.0)
 SHARE = 0.7  # of the smaller set that is matched, where nobody says
-ENOUGH = 1.1  # times the best cost: what the start as given may cost and still be kept
+FEWER = 0.7  # of the mass in the soft assignment: if more points are matched than have partners, a slid set fits best
+LEAST = 1e-3  # RMS radii, added to what the score is of: of sets that fit exactly no rounding error decides
+ENOUGH = 1.1  # times the best score: what the start as given may cost and still be kept
 
 
 @dataclass(frozen=True)
@@ -45,8 +51,9 @@ class Start:
 
     Attributes:
         scale: 1 unless a scale was asked for. rotation: (D, D), determinant 1. translation: (D,), input units.
-        cost: mean distance of the matched points after a quick soft assignment from here, in RMS radii of the reference
-            (the partial transport cost of samples, divided by the mass); cost_given: the same from the sets as given.
+        cost: mean distance of the best matched points after a quick soft assignment from here, in RMS radii of the
+            reference (the partial transport cost of samples, divided by its mass); cost_given: the same from the sets
+            as given.
         changed: whether this is anything but the identity.
         reason: in words.
     """
@@ -58,6 +65,15 @@ class Start:
     cost_given: float
     changed: bool
     reason: str
+
+    def then(self, other: Start) -> Start:
+        """This one and the other after it, with the other's costs and reason."""
+        return replace(
+            other,
+            scale=self.scale * other.scale,
+            rotation=self.rotation @ other.rotation,
+            translation=other.scale * self.translation @ other.rotation + other.translation,
+        )
 
     def apply(self, points: Any) -> Any:
         """The points (N, D) moved; an array or a tensor, as given."""
@@ -88,6 +104,13 @@ class Similarities:
             np.concatenate((self.rotation, other.rotation)),
             np.concatenate((self.translation, other.translation)),
         )
+
+    def to_all_sides(self, shift: float) -> Similarities:
+        """Each of them as it is and shifted along each axis, forth and back: (2 D + 1) K of them."""
+        d = self.translation.shape[1]
+        to = np.concatenate((np.zeros((1, d)), shift * np.eye(d), -shift * np.eye(d)))
+        rows = np.repeat(np.arange(len(self.scale)), len(to))
+        return Similarities(self.scale[rows], self.rotation[rows], (self.translation[:, None] + to).reshape(-1, d))
 
     def apply(self, points: np.ndarray) -> np.ndarray:
         """(N, D) to (K, N, D)."""
@@ -140,17 +163,20 @@ def find_start(
         return _sample(moving, size, y_seed), _sample(staying, size, x_seed)
 
     around = _rotations(d) if rotation else np.eye(d)[None]
+    as_given = given + shifted  # rows 0 and 1 from here on
     tried = Similarities(np.ones(len(around)), around, np.zeros((len(around), d)))
-    tried, cost = _closest_points(tried, *samples(COARSE), shares, COARSE_STEPS, rotation, False)
-    tried = tried[np.argsort(cost, kind="stable")[:REFINED]]
-    tried, cost = _closest_points(tried, *samples(FINE), shares, FINE_STEPS, rotation, scale)
-    tried = tried[_different(tried.rotation, np.argsort(cost, kind="stable"))[:FITTED]]
+    tried, left = _closest_points(tried, *samples(COARSE), shares, COARSE_STEPS, rotation, False)
+    tried = (as_given + tried[np.argsort(left, kind="stable")[:REFINED]]).to_all_sides(SHIFT)
+    tried, left = _closest_points(tried, *samples(COARSE), shares, COARSE_STEPS, rotation, scale)
+    tried = as_given + tried[np.argsort(left, kind="stable")[:REFINED]]
+    tried, left = _closest_points(tried, *samples(FINE), shares, FINE_STEPS, rotation, scale)
+    kept = _different(tried, np.argsort(left, kind="stable"))[:FITTED]
     sizes = [min(round(SOFT * max(1.0, ratio)), LARGEST) for ratio in (r / q, q / r)]  # the same share of both sets
     y_sample, x_sample = (_sample(p, n, derive_seed(seed, n)) for p, n in zip((moving, staying), sizes, strict=True))
-    candidates = given + shifted + tried
-    candidates, costs = _softly(candidates, y_sample, x_sample, shares, rotation, scale, seed)
-    best = int(np.argmin(costs))
-    chosen = next(k for k in (0, 1, best) if costs[k] <= ENOUGH * costs[best])
+    candidates, costs = _softly(as_given + tried[kept], y_sample, x_sample, shares, rotation, scale, seed)
+    score = np.sqrt((left[[0, 1, *kept]] + LEAST) * (costs + LEAST))
+    best = int(np.argmin(score))
+    chosen = next(k for k in (0, 1, best) if score[k] <= ENOUGH * score[best])
     found_scale = float(candidates.scale[chosen] * x_radius / unit) if scale else 1.0
     turned = candidates.rotation[chosen]
     translation = x_centre + x_radius * candidates.translation[chosen] - found_scale * y_centre @ turned
@@ -161,6 +187,41 @@ def find_start(
     scaled = f", scaled by {found_scale:.3g}" if scale else ""
     reason = f"{how}{scaled}: {words}, and {costs[0]:.3g} from the sets as given"
     return Start(found_scale, turned, translation, float(costs[chosen]), float(costs[0]), True, reason)
+
+
+def second_look(source: Any, reference: Any, moved: Any, *, mass: float, seed: int = 0) -> tuple[float, Start]:
+    """Whether a quick registration that matches fewer points brings them nearer than a finished one has: then that one
+    has slid along the reference, as it may where a part of both sets is missing.
+
+    Args:
+        source: (r, D) points as the registration found them. reference: (q, D). moved: (r, D) where it left the source.
+        mass: of the registration, in points of the source.
+        seed: of the samples; the same seed gives the same.
+
+    Returns:
+        The mean distance of the nearest points to the reference after the quick registration over that of as many in
+        ``moved``, infinite where these lie on it; and the rigid start from the source to where the former went.
+    """
+    y, x, found = (torch.as_tensor(p).detach().to("cpu", torch.float64).numpy() for p in (source, reference, moved))
+    share = min(1.0, LOOKED / len(y))
+    x_sample = _sample(x, min(round(share * len(x)), LARGEST), derive_seed(seed, "look", "x"))
+    rows = _sample(np.arange(len(y)), LOOKED, derive_seed(seed, "look", "y"))
+    y, found = y[rows], found[rows]
+    # the smaller radius, since that of the other may come from a few far outliers
+    centre, radius = x.mean(0), min(float(np.sqrt(p.var(0).sum())) for p in (y, x))
+    fewer = FEWER * min(share * mass, len(y), len(x_sample))
+    quick = radius * _assigned((y - centre)[None] / radius, (x_sample - centre) / radius, fewer, seed)[0] + centre
+    tree = KDTree(x)
+    distances = np.stack([tree.query(points)[0] for points in (quick, found)])
+    near = _nearest(distances, fewer)
+    after, before = (near * distances).sum(1) / near.sum(1)
+    led = procrustes(y[None], quick[None], near[:1], rotation=True, scale=False)
+    words = (
+        f"turned by {_angles(led.rotation, np.eye(y.shape[1]))[0]:.0f} degrees and shifted to where a quick "
+        "registration of fewer points goes"
+    )
+    start = Start(1.0, led.rotation[0], led.translation[0], after / radius, before / radius, True, words)
+    return float(after / before) if before > 0 else np.inf, start
 
 
 def _sample(points: np.ndarray, size: int, seed: int) -> np.ndarray:
@@ -194,11 +255,14 @@ def _angles(rotations: np.ndarray, other: np.ndarray) -> np.ndarray:
     return np.degrees(np.arccos(np.clip(cosine, -1, 1)))
 
 
-def _different(rotations: np.ndarray, order: np.ndarray) -> np.ndarray:
-    """The row numbers in order, without those that turn much as an earlier one does."""
+def _different(similarities: Similarities, order: np.ndarray) -> np.ndarray:
+    """The row numbers in order, without those that turn and shift much as an earlier one does."""
+    rotation, translation = similarities.rotation, similarities.translation
     kept: list[int] = []
     for k in order.tolist():
-        if not kept or _angles(rotations[kept], rotations[k]).min() > APART:
+        turned = _angles(rotation[kept], rotation[k]) > APART
+        shifted = np.linalg.norm(translation[kept] - translation[k], axis=1) > ASIDE
+        if (turned | shifted).all():
             kept.append(k)
     return np.array(kept)
 
@@ -273,30 +337,26 @@ def _softly(
     scale: bool,
     seed: int,
 ) -> tuple[Similarities, np.ndarray]:
-    """A quick soft assignment with smooth displacements from each of the K candidates.
+    """A quick soft assignment with smooth displacements from each of the K candidates, of ``FEWER`` of the mass.
 
     Returns:
         The candidates, all but the first two led to where the assignment took the matched points; and the partial
         transport cost (K,) after it, divided by the mass.
     """
     k, n = len(candidates.scale), len(y)
-    mass = min(shares[0] * n, shares[1] * len(x), n, len(x))
-    source = torch.from_numpy(candidates.apply(y))  # (K, n, D)
-    seeds = [derive_seed(seed, "start modes")] * k
-    basis = Coherence(source, draw_landmarks(n, RANK, seeds), BETA).basis
-    transform = Transform("nonrigid", source, basis)
-    staying = torch.from_numpy(x).expand(k, *x.shape)
-    found = soft_assignment(
-        transform, transform.parameters, staying, torch.full((k,), mass, dtype=torch.float64), QUICK, seeds
-    )
-    moved = transform.points(found).numpy()
-    distances = KDTree(x).query(moved)[0]  # (K, n)
-    near = _nearest(distances, mass)
+    mass = FEWER * min(shares[0] * n, shares[1] * len(x), n, len(x))
+    moved = _assigned(candidates.apply(y), x, mass, seed)
+    near = _nearest(KDTree(x).query(moved)[0], mass)  # (K, n)
     led = procrustes(np.broadcast_to(y, moved.shape), moved, near, rotation=rotation, scale=scale)
-    first = np.arange(k) < 2
-    led = Similarities(
-        np.where(first, candidates.scale, led.scale),
-        np.where(first[:, None, None], candidates.rotation, led.rotation),
-        np.where(first[:, None], candidates.translation, led.translation),
-    )
+    led = candidates[np.arange(2)] + led[np.arange(2, k)]
     return led, np.array([partial_wasserstein(x, points, mass=mass).value / mass for points in moved])
+
+
+def _assigned(source: np.ndarray, x: np.ndarray, mass: float, seed: int) -> np.ndarray:
+    """The K sources (K, n, D) moved by a quick soft assignment of this mass to x (m, D)."""
+    k, n, _ = source.shape
+    y, seeds = torch.from_numpy(source), [derive_seed(seed, "start modes")] * k
+    transform = Transform("nonrigid", y, Coherence(y, draw_landmarks(n, RANK, seeds), BETA).basis)
+    staying, limits = torch.from_numpy(x).expand(k, *x.shape), torch.full((k,), mass, dtype=torch.float64)
+    found = soft_assignment(transform, transform.parameters, staying, limits, QUICK, seeds)
+    return transform.points(found).numpy()

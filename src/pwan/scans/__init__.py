@@ -14,13 +14,13 @@ from scipy.spatial import KDTree
 
 from pwan.api import register
 from pwan.problem import OK, Observer
-from pwan.registration.alignment import Start, find_start
+from pwan.registration.alignment import Start, find_start, second_look
 from pwan.registration.estimate import Limits, estimate_limits, spacing_of
 from pwan.registration.pair_start import start_by_pairs
 from pwan.scans.output import Outcome, check_output, files, write_output
 from pwan.scans.pair import Pair, doubtful_units, read_pair
 from pwan.scans.settings import ScanSettings
-from pwan.scans.verdict import Landmarks, Measured, judge, settled
+from pwan.scans.verdict import SLID, Landmarks, Measured, judge, settled, unevenness
 
 __all__ = ["Outcome", "ScanSettings", "files", "register_files"]
 
@@ -64,18 +64,31 @@ def register_files(settings: ScanSettings, *, tell: Tell = print, observer: Obse
     if limits is not None:
         by_distance = settings.type_of_method() == "distance"
         mass, distance = (None, limits.distance) if by_distance else (limits.mass, None)
-    result = register(
-        moved,
-        pair.reference,
-        mass=mass,
-        distance=distance,
-        landmarks=None if pair.known is None else pair.known.for_register,
-        method=settings.method,
-        seed=settings.seed,
-        observer=observer,
-        **settings.method_settings,
-    )
-    outcome = _outcome(settings, pair, start, limits, mass, distance, result, doubt, started)
+
+    def run(source: np.ndarray) -> Any:
+        return register(
+            source,
+            pair.reference,
+            mass=mass,
+            distance=distance,
+            landmarks=None if pair.known is None else pair.known.for_register,
+            method=settings.method,
+            seed=settings.seed,
+            observer=observer,
+            **settings.method_settings,
+        )
+
+    result = run(moved)
+    look = _second_look(settings, pair, moved, result)
+    if look is not None and look[0] < SLID and settings.init == "auto" and pair.known is None:
+        nearer = look[1]
+        tell(f"it has slid along the reference, so once more, {nearer.reason} ...")
+        again = run(nearer.apply(moved))
+        look_again = _second_look(settings, pair, moved, again)
+        if look_again is not None and look_again[0] > look[0]:
+            start, result, look = nearer if start is None else start.then(nearer), again, look_again
+    slid = None if look is None else look[0]
+    outcome = _outcome(settings, pair, start, limits, mass, distance, result, doubt, slid, started)
     for note in write_output(settings, outcome):
         tell(note)
     return outcome
@@ -137,6 +150,7 @@ def _outcome(
     distance_limit: float | None,
     result: Any,
     doubt: str,
+    slid: float | None,
     started: float,
 ) -> Outcome:
     transform, matched, tree = result.transform, result.matched, KDTree(pair.reference)
@@ -167,6 +181,8 @@ def _outcome(
         at_bound=limits is not None and mass is not None and mass >= smaller,
         doubt=doubt,
         landmarks=_landmarks(pair, points),
+        slid=slid,
+        uneven=unevenness(pair.source, result.transformed, pair.reference, matched),
     )
     return Outcome(
         pair=pair,
@@ -185,6 +201,14 @@ def _outcome(
         verdict=judge(measured),
         seconds=time.perf_counter() - started,
     )
+
+
+def _second_look(settings: ScanSettings, pair: Pair, moved: np.ndarray, result: Any) -> tuple[float, Start] | None:
+    """See :func:`pwan.registration.alignment.second_look`; None for a registration that failed."""
+    if result.status != OK or not result.matched.any():
+        return None
+    mass = float(result.matched.sum())
+    return second_look(moved, pair.reference, result.transformed, mass=mass, seed=settings.seed)
 
 
 def _landmarks(pair: Pair, points: np.ndarray) -> Landmarks | None:

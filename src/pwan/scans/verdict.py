@@ -5,10 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.spatial import KDTree
 
 from pwan.registration.estimate import LITTLE
 
 NEAR, FAR = 1.5, 3.0  # median distance of matched points, in spacings of the reference: good up to, bad from
+SLID = 0.6  # what a quick registration of fewer points leaves between them, over the distance of as many in this one
+# Spread of the ratio of the two sets' spacings over the matched points, from which a mass in points pulls the source to
+# where the reference is dense; a spacing is the distance of the COUNTED-th neighbour, looked at for some MANY points.
+# Independent even draws of one surface give up to 1.9, since so many neighbours are still a chance count.
+UNEVEN, COUNTED, MANY = 2.2, 32, 20_000
 CLOSE = 0.1  # the same; where points lie as near, what still changes is the noise of the potential
 FOLDED = 0.01  # share of points at which the map turns space inside out
 TAIL = 6.0  # distance of the worst twentieth of the matched points, in their median: something was matched by force
@@ -38,6 +44,8 @@ class Measured:
         settled: whether the discrepancy had stopped to fall; None where the method has no history.
         at_bound: all of the smaller set was matched without being asked for. doubt: of the input, a sentence or empty.
         landmarks: where known pairs ended; None without any.
+        slid: distance of the best matched points after a quick registration of fewer points over that in this one; None
+            where nobody looked. uneven: see :func:`unevenness`.
     """
 
     failed: str
@@ -51,6 +59,8 @@ class Measured:
     at_bound: bool
     doubt: str = ""
     landmarks: Landmarks | None = None
+    slid: float | None = None
+    uneven: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -93,6 +103,16 @@ def judge(found: Measured) -> Verdict:
     if found.folded:
         words = f"the map folds at {found.folded:.1%} of the points"
         (warnings if found.folded > FOLDED else sentences).append(words)
+    if found.slid is not None and found.slid < SLID:
+        warnings.append(
+            f"a quick registration of fewer points brings them {1 / found.slid:.2g} times nearer: this one has slid "
+            "along the reference; give a smaller mass, or another seed"
+        )
+    if found.uneven > UNEVEN:
+        warnings.append(
+            f"the density of one set against the other differs by a factor of {found.uneven:.2g} in point distances "
+            "from place to place, and the dense places pull: thin the sets to an even spacing"
+        )
     if found.landmarks is not None:
         _judge_landmarks(found.landmarks, found.spacing, sentences, warnings)
     return Verdict(not warnings, tuple(sentences), tuple(warnings))
@@ -112,6 +132,28 @@ def _judge_landmarks(found: Landmarks, spacing: float, sentences: list[str], war
         warnings.append(
             f"a landmark pair ends {found.largest / spacing:.2g} spacings apart, {found.farthest}: is it right?"
         )
+
+
+def unevenness(begun: np.ndarray, moved: np.ndarray, reference: np.ndarray, matched: np.ndarray) -> float:
+    """How much the ratio of the two sets' spacings differs from place to place, at least 1: the 90th over the 10th
+    percentile over the matched points; 1 for sets too small to tell.
+
+    Args:
+        begun: (N, D) the source before the registration, which changes its spacing. moved: (N, D) after it.
+        reference: (q, D). matched: (N,) bool.
+    """
+    y, rows = np.unique(begun, axis=0, return_index=True)
+    x = np.unique(reference, axis=0)
+    rows = rows[matched[rows]]
+    if min(len(y), len(x)) <= COUNTED or len(rows) == 0:
+        return 1.0
+    rows = rows[:: max(1, len(rows) // MANY)]
+    tree = KDTree(x)
+    nearest = tree.query(moved[rows])[1]
+    here = KDTree(y).query(begun[rows], COUNTED + 1)[0][:, -1]
+    there = tree.query(x[nearest], COUNTED + 1)[0][:, -1]
+    low, high = np.quantile(there / here, (0.1, 0.9))
+    return float(high / low)
 
 
 def settled(losses: list[float]) -> bool | None:
