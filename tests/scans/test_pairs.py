@@ -258,12 +258,6 @@ def test_a_pair_by_mistake_is_named(scans, tmp_path, capsys):
     assert f"source {wrong[2, 0]} and reference {wrong[2, 1]}: is it right?" in capsys.readouterr().out
 
 
-def test_what_lies_within_a_tenth_of_the_spacing_is_not_called_unsettled():
-    unsettled = replace(measured(0.005, 0.01), settled=False)
-    assert any("still changing" in warning for warning in judge(unsettled).warnings)
-    assert judge(replace(unsettled, residual=0.0009)).trusted
-
-
 CASES = os.environ.get("PWAN_CASES")
 
 

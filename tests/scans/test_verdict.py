@@ -78,6 +78,9 @@ def test_little_folding_and_a_loose_fit_are_mentioned_only():
 def test_settled_by_hand():
     assert settled([1.0] * 100) is True
     assert settled([2.0 - 0.02 * k for k in range(100)]) is False
+    # a fall of 0.29 in ten steps is 3% of 9.67
+    assert settled([9.6] + [3.0 - 0.029 * k for k in range(99)]) is False
+    assert settled([9.8] + [3.0 - 0.029 * k for k in range(99)]) is True
     assert settled([1.0] * 20) is None
 
 

@@ -15,7 +15,7 @@ SLID = 0.6  # what a quick registration of fewer points leaves between them, ove
 # where the reference is dense; a spacing is the distance of the COUNTED-th neighbour, looked at for some MANY points.
 # Independent even draws of one surface give up to 1.9, since so many neighbours are still a chance count.
 UNEVEN, COUNTED, MANY = 2.2, 32, 20_000
-CLOSE = 0.1  # the same; where points lie as near, what still changes is the noise of the potential
+STILL = 0.1, 0.03  # change of the discrepancy, in itself or in the largest one, up to which it is the potential's noise
 FOLDED = 0.01  # share of points at which the map turns space inside out
 TAIL = 6.0  # distance of the worst twentieth of the matched points, in their median: something was matched by force
 
@@ -85,7 +85,7 @@ def judge(found: Measured) -> Verdict:
     )
     if found.settled and ratio <= FAR:  # it may settle anywhere
         sentences.append("it has converged")
-    if found.settled is False and ratio > CLOSE:
+    if found.settled is False:
         warnings.append("the discrepancy was still changing at the end: it needs more steps")
     if ratio > FAR:
         warnings.append(
@@ -157,10 +157,10 @@ def unevenness(begun: np.ndarray, moved: np.ndarray, reference: np.ndarray, matc
 
 
 def settled(losses: list[float]) -> bool | None:
-    """Whether the mean discrepancy of the last tenth of the steps is within a tenth of that of the tenth before; None
+    """Whether the mean discrepancy of the last tenth of the steps is that of the tenth before, but for its noise; None
     for too few steps."""
     part = len(losses) // 10
     if part < 3:
         return None
     last, before = np.mean(losses[-part:]), np.mean(losses[-2 * part : -part])
-    return bool(abs(last - before) <= 0.1 * abs(before) + 1e-9 * abs(losses[0]))
+    return bool(abs(last - before) <= max(STILL[0] * abs(before), STILL[1] * np.abs(losses).max()))
