@@ -3,8 +3,8 @@
     OMP_NUM_THREADS=1 PYTHONPATH=src python benchmarks/network_update.py
 
 A step is u updates of the network and one of the transform. An update is the gradient of the mass-type objective and,
-where the method takes it, of the penalty, followed by Adam. Both sides have the same network, points, energy and
-optimisers; the penalty is taken on the same updates. The last column is the share of this machine's own rate in a
+where the method takes it, of the penalty, followed by Adam. Both sides have the same network, points and
+coherence energy; the penalty is taken on the same updates. The last column is the share of this machine's own rate in a
 matrix product that the updates reach, counting their products alone.
 """
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
+import math
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from omegaconf import OmegaConf
 from tqdm import tqdm
 
 from pwan import shapes
+from pwan.app.config import method_entries
 from pwan.bench.cell import Cell, MethodEntry, settings_hash, trial_seed
 from pwan.bench.pool import Failure, run_tasks
 from pwan.bench.rows import RowFile, environment
@@ -80,14 +82,10 @@ class Wanted:
 def entry(text: str) -> MethodEntry:
     """A method's YAML with what is written after its name put over it."""
     name, *changed = text.split()
-    node = OmegaConf.to_container(OmegaConf.load(CONF / "method" / f"{name}.yaml"))
-    assert isinstance(node, dict)
-    options = dict(node[name])
-    method = options.pop("method", name)
-    for contract in ("contract_mse", "contract_options"):
-        options.pop(contract, None)
-    options |= OmegaConf.to_container(OmegaConf.from_dotlist(changed))  # type: ignore[operator]
-    return MethodEntry(text, method, options)
+    node = OmegaConf.merge(OmegaConf.load(CONF / "method" / f"{name}.yaml")[name], OmegaConf.from_dotlist(changed))
+    options = OmegaConf.to_container(node)
+    assert isinstance(options, dict)
+    return method_entries({text: {"method": name, **options}})[0]
 
 
 def numbers(text: str) -> list[int]:
@@ -145,23 +143,24 @@ def run(
 
 
 def table(rows: Sequence[dict[str, Any]], texts: Sequence[str], names: Sequence[str]) -> None:
-    """Medians before / after refinement, the worst in brackets, and the median seconds."""
+    """Medians before / after refinement, the worst in brackets, and the median seconds; a failed trial is infinite."""
     print(f"| cell | {' | '.join(texts)} |")
     print(f"|---|{'---|' * len(texts)}")
     for name in names:
         columns = []
         for text in texts:
             here = [row for row in rows if row["cell"] == name and row["entry"] == text]
-            good = [row for row in here if row["status"] == OK]
-            if not good:
-                columns.append(f"{len(here)} failed")
-                continue
-            unrefined, refined, seconds = (
-                statistics.median(row[column] for row in good) for column in ("mse_unrefined", "mse", "seconds")
+            errors = {
+                column: [row[column] if row["status"] == OK else math.inf for row in here]
+                for column in ("mse_unrefined", "mse")
+            }
+            unrefined, refined = (statistics.median(values) for values in errors.values())
+            seconds = statistics.median([row["seconds"] for row in here if row["status"] == OK] or [math.inf])
+            failed = sum(row["status"] != OK for row in here)
+            columns.append(
+                f"{unrefined:.2g} / {refined:.2g} ({max(errors['mse']):.2g}), {seconds:.1f} s"
+                + (f", {failed} FAILED" if failed else "")
             )
-            worst = max(row["mse"] for row in good)
-            failed = f", {len(here) - len(good)} FAILED" if len(good) < len(here) else ""
-            columns.append(f"{unrefined:.2g} / {refined:.2g} ({worst:.2g}), {seconds:.1f} s{failed}")
         print(f"| {name} | {' | '.join(columns)} |")
 
 

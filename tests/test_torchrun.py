@@ -21,14 +21,14 @@ CELL = [
 ]
 
 
-def command(*arguments: str, processes: int = 2, sweep: bool = False) -> subprocess.Popen[str]:
+def command(*arguments: str, processes: int = 2, sweep: bool = False, path: str = "") -> subprocess.Popen[str]:
     """The command line, under torchrun for more than one process."""
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TORCHELASTIC")}
     return subprocess.Popen(
         [sys.executable, *(launcher if processes > 1 else []), "run.py", *(["-m"] if sweep else []), *CELL, *arguments],
         cwd=ROOT,
-        env={**environment, "OMP_NUM_THREADS": "1"},
+        env={**environment, "OMP_NUM_THREADS": "1", **({"PYTHONPATH": path} if path else {})},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -66,11 +66,31 @@ def test_other_trainers_deal_trials_out_and_rows_stay_the_same(tmp_path: Path) -
 
 
 def test_another_number_of_devices_is_told(tmp_path: Path) -> None:
-    arguments = ["method.pwan.steps=3", "trainer=ddp", "trainer.devices=3", f"output={tmp_path}"]
-    process = command(*arguments)
+    process = command("method.pwan.steps=3", "trainer=ddp", "trainer.devices=3", f"output={tmp_path}")
     said, _ = process.communicate(timeout=180)
-    assert process.returncode != 0
-    assert "torchrun started 2 processes, but trainer.devices is 3; make them equal" in said
+    assert process.returncode != 0 and "exitcode  : 2" in said
+    assert "error: torchrun started 2 processes, but trainer.devices is 3; make them equal" in said
+    assert read_rows(tmp_path) == []
+
+
+def test_a_trial_that_fails_on_a_rank_is_one_failed_row(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, importlib.abc\n"
+        "if os.environ.get('RANK') == '1':\n"
+        "    import pwan.registration.dealt as dealt\n"
+        "    real, calls = dealt.take_part, []\n"
+        "    def part(*arguments):\n"
+        "        calls.append(1)\n"
+        "        if len(calls) == 1:\n"
+        "            raise MemoryError('of rank 1')\n"
+        "        real(*arguments)\n"
+        "    dealt.take_part = part\n"
+    )
+    paths = os.pathsep.join([str(tmp_path), str(ROOT / "src")])
+    said = finished(command("method.pwan.steps=3", "trainer=ddp", f"output={tmp_path / 'out'}", path=paths))
+    assert "rank 1: MemoryError: of rank 1" in said
+    rows = [row for row in read_rows(tmp_path / "out") if row["method"] == "pwan"]
+    assert [(row["trial"], row["status"]) for row in rows] == [(0, "failed"), (1, "ok")]
 
 
 def test_a_rank_that_is_killed_ends_all(tmp_path: Path) -> None:

@@ -44,4 +44,7 @@ def threads(task, report):
 
 
 def number(task, report):
+    if task == "die":
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(0.5)  # so that each worker takes some
     return pool.worker_number()

@@ -51,8 +51,10 @@ def main(arguments: Sequence[str], *, conf: Path) -> int:
     if dealt.crew is None:
         return _main(arguments, conf)
     if dealt.crew.rank > 0:
-        dealt.crew.follow(dealt.take_part)
-        return OK
+        with contextlib.suppress(KeyboardInterrupt):
+            dealt.crew.follow(dealt.take_part)
+            return OK
+        return STOPPED
     try:
         return _main(arguments, conf)
     finally:

@@ -90,6 +90,8 @@ class Job:
         if self.devices and workers == "auto":  # a registration fills several devices by itself, one a batch of them
             workers = self._gpus() if self.trainer.name == "gpu" else 1
         count = choose_workers(workers, len(missing))
+        if self._gpus():
+            count = min(count, self._gpus())  # each has one of its own
         state = _State()
         with tqdm(
             total=len(missing),

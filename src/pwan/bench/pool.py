@@ -23,7 +23,6 @@ import torch
 
 Report = Callable[[Any], None]
 _NAME = "pwan-worker-"
-_started = count()
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
@@ -75,7 +74,7 @@ def run_tasks(
 
 
 def worker_number() -> int:
-    """Which worker this process is, of those started one after the other; 0 where it is none."""
+    """Which of the pool's workers this process is, from 0; one that replaces another has its number. 0 for none."""
     name = current_process().name
     return int(name.removeprefix(_NAME)) if name.startswith(_NAME) else 0
 
@@ -118,7 +117,8 @@ def _feed(
     for number, task in numbered:
         if worker and _hand(worker, number, task, busy) is None:
             return
-        worker = _start(function)
+        taken = {process.name for process, _ in busy.values()}
+        worker = _start(function, next(name for k in count() if (name := f"{_NAME}{k}") not in taken))
         failure = _hand(worker, number, task, busy)
         if failure is None:
             return
@@ -153,10 +153,10 @@ def _bury(process: SpawnProcess, pipe: Any) -> Failure:
     return Failure(f"the worker process ended with exit code {process.exitcode}")
 
 
-def _start(function: Callable[[Any, Report], Any]) -> tuple[SpawnProcess, Connection]:
+def _start(function: Callable[[Any, Report], Any], name: str) -> tuple[SpawnProcess, Connection]:
     context = get_context("spawn")  # fork would copy torch's thread pool in a broken state
     ours, theirs = context.Pipe()
-    process = context.Process(target=_work, args=(theirs, function), name=f"{_NAME}{next(_started)}", daemon=True)
+    process = context.Process(target=_work, args=(theirs, function), name=name, daemon=True)
     with _child_environment():
         process.start()
     theirs.close()  # so that the worker's death reads as the end of the pipe

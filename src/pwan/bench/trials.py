@@ -229,6 +229,11 @@ def devices_of(method: str, trainer: TrainerSettings) -> dict[str, list[str]]:
     if trainer.name not in ("ddp", "gpu") or not issubclass(methods.find(method).Settings, PwanSettings):
         return {}
     if trainer.name == "ddp":
+        if dealt.crew and trainer.devices not in (1, dealt.crew.size):
+            raise ValueError(
+                f"torchrun started {dealt.crew.size} processes, but trainer.devices is {trainer.devices}; make them "
+                "equal"
+            )
         return {"devices": devices_here(trainer.devices)}
     if not torch.cuda.is_available():
         raise ValueError("trainer=gpu needs a GPU, but torch finds none here; take trainer=loop")

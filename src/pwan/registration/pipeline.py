@@ -26,7 +26,6 @@ from pwan.registration.space import KernelSum, on_space
 from pwan.transport.objective import Kind
 
 HISTORY = ("loss", "threshold", "gradient_norm")
-LEAVES = 0.25  # share of a batch's problems that must have stopped before they leave it: what stays is set up anew
 
 
 class Registration:
@@ -70,14 +69,16 @@ class Registration:
         return record
 
     def leaving(self) -> list[int]:
-        """The problems for which nothing is left to do, once they are worth parting with: all, some or none."""
+        """The problems for which nothing is left to do. They are to be finished now, while the network is theirs."""
         if self.solver.finished:
             return list(range(len(self.input)))
-        stopped = self.solver.at_rest().nonzero().flatten().tolist()
-        return stopped if len(stopped) >= LEAVES * len(self.input) else []
+        return self.solver.at_rest().nonzero().flatten().tolist()
 
     def part(self, rows: list[int]) -> Registration:
-        """Some of the problems as a registration of their own, which goes on from the same step with the same bits."""
+        """Some of the problems as a registration of their own, which goes on from the same step.
+
+        Its numbers keep their bits, but where only some problems of the batch lie in a plane or far from the others.
+        """
         part = Registration(self.input.select(rows), self.settings, [self.seeds[k] for k in rows], self.place)
         part.load_state_dict(of_problems(self.state_dict(), rows))
         part.seconds += self.seconds

@@ -60,7 +60,7 @@ class PwanSettings:
         rank: k, Nystrom landmarks. coherence: lambda. sigma: of the coherence energy.
         affine_penalty: weight of |A - I|^2 / 2 (not in the paper, which leaves A free).
         pull: of known pairs, where the problem has any: weight of their mean squared distance / 2 (not in the paper).
-            A pair counts as all of the matched points together at a distance of 1 / ``pull``.
+            The pairs together count as all of the matched points together at a distance of 1 / ``pull``.
         refinement: "soft", "nearest" (appendix "Refinement") or "none"; see :mod:`pwan.registration.refinement`.
         nearest_steps, nearest_rate: of the nearest refinement's RMSprop; nearest_of: whose points look for their
             nearest

@@ -7,11 +7,12 @@ than in a group, whose waits time out. Each registration has a group of its own.
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,19 +36,11 @@ class Crew:
     rank: int
     size: int
     calls: int = 0
-    dismissed: bool = field(default=False)
+    dismissed: bool = False
 
     @contextmanager
     def called(self, work: tuple[Any, ...], devices: Sequence[str]) -> Iterator[Ranks]:
-        """This process as rank 0, while the others do the same work on their devices.
-
-        Raises:
-            ValueError: another number of devices than torchrun started processes.
-        """
-        if len(devices) != self.size:
-            raise ValueError(
-                f"torchrun started {self.size} processes, but trainer.devices is {len(devices)}; make them equal"
-            )
+        """This process as rank 0, while the others do the same work on their devices, one for each."""
         with tempfile.TemporaryDirectory(prefix="pwan-ranks-") as folder:
             torch.save((list(devices), work), Path(folder) / "work")
             self.store.set(self._key(), folder)
@@ -63,18 +56,20 @@ class Crew:
             devices, work = torch.load(Path(folder) / "work", weights_only=False)
             meeting = dist.PrefixStore(f"{self._key()}/group", self.store)
             self.calls += 1
-            with member(devices[self.rank], self.rank, self.size, meeting) as ranks:
-                try:
+            try:
+                with member(devices[self.rank], self.rank, self.size, meeting) as ranks:
                     do(ranks, devices[self.rank], *work)
-                except ValueError:  # all ranks refuse the same work, and rank 0 says why
-                    continue
-                ranks.sum(torch.zeros(1, device=devices[self.rank]))
+                    ranks.sum(torch.zeros(1, device=devices[self.rank]))
+            except Exception as error:  # rank 0 meets it too, or the broken group, and has one failed trial
+                if not isinstance(error, ValueError):  # which all refuse alike, and rank 0 says why
+                    print(f"rank {self.rank}: {type(error).__name__}: {error}", file=sys.stderr)
 
     def dismiss(self) -> None:
         """Tell the others that nothing is left to do."""
         if self.rank == 0 and not self.dismissed:
-            self.store.set(self._key(), "")
             self.dismissed = True
+            with suppress(RuntimeError):  # they may be gone already
+                self.store.set(self._key(), "")
 
     def _call(self) -> str:
         while not self.store.check([self._key()]):

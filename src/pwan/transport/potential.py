@@ -138,7 +138,7 @@ class PotentialNetwork:
     def _blocks(self, features: Tensor) -> Iterator[tuple[PotentialNetwork, tuple[slice, slice]]]:
         """The pieces (problems, points) of (B, n, F) that a pass takes one after the other, with their networks."""
         (b, n, _), points = features.shape, points_at_once(features)
-        problems = b if features.is_cuda else max(1, points // n)
+        problems = b if features.is_cuda else max(1, points // max(1, n))
         for first in range(0, b, problems):
             of_these = slice(first, first + problems)
             part = self._part(of_these)
