@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+import re
 import struct
+import subprocess
+import sys
 import warnings
 import zlib
 from pathlib import Path
@@ -73,23 +76,68 @@ def test_big_endian_files(tmp_path):
     np.testing.assert_array_equal(read(tmp_path, old).points, POINTS)
 
 
-@pytest.mark.parametrize("kind", ["mat 4", "mat 5", "mat packed"])
-def test_every_byte_of_the_head_changed(tmp_path, kind):
-    """A sentence or all points; where scipy, in a process that it does not end, reads the file, as many as it."""
-    name, good = makers.every()[kind]
-    random = numpy_generator(0, "mat", kind)
-    refused = 0
-    for at in range(min(240, len(good))):
-        bad = bytearray(good)
-        bad[at] ^= int(random.integers(1, 256))
-        (tmp_path / name).write_bytes(bad)
-        try:
-            said, points = "", read_points(tmp_path / name).points
-        except ValueError as error:
-            said, points = str(error), POINTS
-            refused += 1
-        assert points.shape == POINTS.shape and said.startswith(f"{tmp_path / name}: expected " if said else "")
-    assert refused >= 40
+THEIRS = """
+import sys
+import warnings
+from pathlib import Path
+import numpy as np
+from scipy.io import loadmat
+warnings.simplefilter("ignore")
+found = {}
+for path in Path(sys.argv[1]).glob("*.mat"):
+    try:
+        variables = loadmat(path)
+    except Exception:
+        continue
+    arrays = [array for name, array in variables.items() if not name.startswith("__")]
+    if len(arrays) == 1:
+        found[path.stem] = arrays[0]
+np.savez(sys.argv[2], **found)
+"""
+
+
+def test_every_byte_of_the_head_changed(tmp_path):
+    """A sentence, or the points that scipy reads, which does so in a process of its own since it may end it."""
+    kinds = ["mat 4", "mat 5", "mat packed"]
+    ours: dict[str, np.ndarray] = {}
+    (tmp_path / "read").mkdir()
+    for kind in kinds:
+        name, good = makers.every()[kind]
+        random = numpy_generator(0, "mat", kind)
+        said: list[str] = []
+        for at in range(min(240, len(good))):
+            bad = bytearray(good)
+            bad[at] ^= int(random.integers(1, 256))
+            (tmp_path / name).write_bytes(bad)
+            try:
+                ours[f"{kind} {at}"] = read_points(tmp_path / name).points
+            except ValueError as error:
+                said.append(str(error))
+            else:
+                (tmp_path / "read" / f"{kind} {at}.mat").write_bytes(bad)
+        assert len(said) >= 40 and all(words.startswith(f"{tmp_path / name}: expected ") for words in said), kind
+    command = [sys.executable, "-c", THEIRS, str(tmp_path / "read"), str(tmp_path / "theirs.npz")]
+    subprocess.run(command, check=True, timeout=120)
+    with np.load(tmp_path / "theirs.npz") as theirs:
+        for kind in kinds:
+            assert sum(case.startswith(kind) for case in theirs) >= 120, kind
+        for case in theirs:
+            np.testing.assert_array_equal(ours[case], theirs[case], err_msg=case)
+    assert sum(bool((points != POINTS).any()) for points in ours.values()) > 200  # numbers were changed too
+
+
+@pytest.mark.parametrize("shape", [(0, *[2**31 - 1] * 3), (0, *[2**31 - 1] * 2), (2**31 - 1, 2**31 - 1, 0, 3)])
+def test_no_numbers_along_axes_that_no_array_has_are_refused(tmp_path, shape):
+    """numpy takes an array of no numbers only where the other axes alone have a size that it can count."""
+    parts = struct.pack("<IIII", 6, 8, 6, 0)
+    sizes = struct.pack("<II", 5, 4 * len(shape)) + struct.pack(f"<{len(shape)}i", *shape)
+    parts += sizes + bytes(-len(sizes) % 8) + struct.pack("<I", 4 << 16 | 1) + b"scan" + struct.pack("<II", 9, 0)
+    head = makers.mat()[:128]
+    said = (
+        rf"^{re.escape(str(tmp_path / 'a.mat'))}: expected a MAT file .*, found sizes {' × '.join(map(str, shape))} of"
+    )
+    with pytest.raises(ValueError, match=said):
+        read(tmp_path, head + struct.pack("<II", 14, len(parts)) + parts)
 
 
 def test_a_subsystem_behind_the_variables_is_left_out(tmp_path):

@@ -9,6 +9,7 @@ from scipy.spatial.transform import Rotation
 
 from pwan import shapes
 from pwan.randomness import numpy_generator
+from pwan.registration import alignment
 from pwan.registration.alignment import (
     Similarities,
     Start,
@@ -54,6 +55,16 @@ def test_procrustes_finds_a_similarity_and_leaves_points_of_no_weight_out(d: int
     np.testing.assert_allclose(found.rotation[0], turned_over(d), atol=1e-12)
     np.testing.assert_allclose(found.translation[0], shift, atol=1e-12)
     np.testing.assert_allclose(found.undo(found.apply(points)[0])[0], points, atol=1e-12)
+
+
+def test_procrustes_keeps_a_scale_within_what_is_allowed_and_the_centres_together() -> None:
+    points = numpy_generator(0, "test").standard_normal((20, 3)) + 4.0
+    free, held = (
+        procrustes(points[None], 9.0 * points[None], np.ones((1, 20)), rotation=True, scale=True, scales=scales)
+        for scales in (None, (0.4, 2.5))
+    )
+    assert free.scale[0] == pytest.approx(9.0) and held.scale[0] == 2.5
+    np.testing.assert_allclose(held.apply(points)[0].mean(0), 9.0 * points.mean(0))
 
 
 def test_procrustes_gives_no_mirror_image() -> None:
@@ -158,13 +169,41 @@ def test_a_second_look_tells_halves_that_have_slid_and_leads_back() -> None:
     slid = truth + [0.3, 0.0, 0.0]
     mass = float((truth[:, 0] > RIGHT).sum())
     given = source + 0.05
-    ratio, start = second_look(given, reference, slid, mass=mass)
+    look = second_look(given, reference, slid, mass=mass)
+    assert look is not None
+    ratio, start = look
     assert ratio < 0.3 and start.changed and start.scale == 1.0
     before, after = (((points - truth) ** 2).sum(1).mean() for points in (given, start.apply(given)))
     assert after < 0.5 * before
     near = truth + 0.005 * numpy_generator(0, "test").standard_normal(truth.shape)
-    assert second_look(source, reference, near, mass=mass)[0] > 1.0
-    assert second_look(source, reference, truth, mass=mass)[0] == np.inf
+    good, exact = (second_look(source, reference, moved, mass=mass) for moved in (near, truth))
+    assert good is not None and exact is not None and good[0] > 1.0 and exact[0] == np.inf
+
+
+def test_a_second_look_at_a_far_smaller_reference_takes_enough_of_it_or_does_not_look() -> None:
+    points = shapes.load("bunny").points.copy()
+    source, reference = points[:3000], points[3000:3300]  # the same surface, ten times as dense
+    noise = numpy_generator(0, "test").standard_normal(source.shape)
+    near = second_look(source, reference, source + 0.01 * noise, mass=300)
+    slid = second_look(source + 0.05, reference, source + [0.3, 0.0, 0.0], mass=300)
+    assert near is not None and slid is not None and slid[0] < 0.6 < 0.9 < near[0]
+    sphere = numpy_generator(1, "test").standard_normal((8000, 3))
+    for few in (4, 5, 28):  # 0.7 of 28 points is below 20
+        assert second_look(sphere, sphere[:few], sphere + 0.1, mass=few) is None
+        assert second_look(sphere[:few], sphere, sphere[:few] + 0.1, mass=few) is None
+    assert second_look(sphere[:29], sphere, sphere[:29] + 0.1, mass=29) is not None
+
+
+def test_rows_that_correspond_are_sampled_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Equal rows of both sets in a sample would be partners that the whole sets do not give so often."""
+    seen: list[tuple[np.ndarray, np.ndarray]] = []
+    softly = alignment._softly
+    monkeypatch.setattr(alignment, "_softly", lambda c, y, x, *more: (seen.append((y, x)), softly(c, y, x, *more))[1])
+    points = numpy_generator(0, "test").standard_normal((600, 3))
+    find_start(points, points, rotation=False)
+    ((y, x),) = seen
+    both = {row.tobytes() for row in y.round(9)} & {row.tobytes() for row in x.round(9)}
+    assert len(y) == len(x) == 300 and 120 < len(both) < 180  # half of half of them by chance
 
 
 def test_one_start_after_the_other() -> None:

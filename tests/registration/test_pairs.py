@@ -317,6 +317,38 @@ def test_a_start_by_pairs_is_their_similarity(d: int, scale: bool) -> None:
     assert start_by_pairs(source, reference, pairs[: d - 1], scale=scale) is None
 
 
+def test_the_scale_by_pairs_of_a_small_part_is_that_of_the_pairs() -> None:
+    """The sets' own radii say nothing of it."""
+    whole = shapes.load("bunny").points[:500]
+    near = np.linalg.norm(whole - whole[7], axis=1).argsort()[:40]
+    source, pairs = 2.0 * whole[near] + [1.0, -2.0, 3.0], np.column_stack((np.arange(40), near))
+    start = start_by_pairs(source, whole, pairs, scale=True)
+    back = start_by_pairs(whole, source, pairs[:, ::-1], scale=True)
+    assert start is not None and back is not None
+    assert start.scale == pytest.approx(0.5, rel=1e-9) and back.scale == pytest.approx(2.0, rel=1e-9)
+    np.testing.assert_allclose(start.apply(source), whole[near], atol=1e-9)
+
+
+def test_pairs_that_point_the_other_way_tell_no_scale_without_a_turn() -> None:
+    points = np.random.default_rng(0).normal(size=(50, 3))
+    pairs = np.column_stack((np.arange(6), np.arange(6)))
+    assert start_by_pairs(points, -2.0 * points, pairs, rotation=False, scale=True) is None
+    same = start_by_pairs(points, 2.0 * points, pairs, rotation=False, scale=True)
+    assert same is not None and same.scale == pytest.approx(2.0)
+
+
+def test_three_pairs_on_a_line_or_twice_the_same_place_tell_no_start() -> None:
+    points = np.random.default_rng(0).normal(size=(50, 3))
+    points[1], points[2] = points[0] + 1.0, points[0] + 3.0
+    three, four = (np.column_stack((np.arange(n), np.arange(n))) for n in (3, 4))
+    assert start_by_pairs(points, points + 1.0, three) is None
+    assert start_by_pairs(points, points + 1.0, four) is not None
+    flat = points[:, :2].copy()
+    flat[1] = flat[0]
+    assert start_by_pairs(flat, flat + 1.0, three[:2]) is None
+    assert start_by_pairs(flat, flat + 1.0, three) is not None
+
+
 def test_a_start_by_pairs_weighs_them_and_leaves_alone_what_is_near() -> None:
     generator = np.random.default_rng(0)
     source = generator.normal(size=(50, 3))

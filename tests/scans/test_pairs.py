@@ -86,6 +86,10 @@ WRONG = {
     "0,45\n-1,107\n": "p.csv: line 2: expected the number of a point of the source, a whole number from 0",
     "0,45\n1,nan\n": "p.csv: line 2: expected the number of a point of the reference, a whole number from 0",
     "0,45\n1,inf\n": "p.csv: line 2: expected the number of a point of the reference, a whole number from 0",
+    "0,1e300\n": "p.csv: line 1: expected the number of a point of the reference, a whole number from 0, found '1e300'",
+    "99999999999999999999,3\n": "p.csv: line 1: expected the number of a point of the source, a whole number from 0",
+    "9007199254740992,3\n": "p.csv: line 1: expected the number of a point of the source, a whole number from 0",
+    "9007199254740991,3\n": "p.csv: line 1: expected a point of a.npy, whose points are 0 to 119, found 90071992547409",
     "0,45\n2,7\n1\n": "p.csv: line 3: expected 2 columns as in line 1, found 1",
     "0,45\n1,107,1\n": "p.csv: line 2: expected 2 columns as in line 1, found 3",
     "0\n1\n": "p.csv: line 1: expected two or three columns, found 1",
@@ -189,7 +193,10 @@ def test_points_of_pairs_are_registered_whatever_part_of_a_scan_is(scans, tmp_pa
     np.testing.assert_array_equal(with_pairs.reference_rows[there], pairs[:, 1])
     np.testing.assert_array_equal(with_pairs.source[here], np.load(source)[pairs[:, 0]])
     np.testing.assert_array_equal(with_pairs.reference[there], read_points(reference).points[pairs[:, 1]])
-    assert any(f"{len(here) + 50} of" in note or "or of a known pair" in note for note in with_pairs.notes)
+    for name, points in (("a.npy", with_pairs.source), ("b.csv", with_pairs.reference)):
+        said = f"{name}: {len(points)} of 120 points are registered, chosen at random"
+        assert f"{said} or of a known pair" in with_pairs.notes and f"{name}: 50 of 120" in "".join(without.notes)
+        assert said not in with_pairs.notes
     assert register(source, reference, f"landmarks={known}", f"output={tmp_path / 'out'}", *QUICK) == 0
     assert json.loads((tmp_path / "out" / "result.json").read_text())["landmarks"]["median"] < 0.1
 
@@ -210,6 +217,29 @@ def test_vertices_of_pairs_are_registered_beside_points_of_the_surface(tmp_path)
     assert register(tmp_path / "a.off", tmp_path / "b.npy", *more, *QUICK) == 0
     found = json.loads((tmp_path / "out" / "result.json").read_text())["landmarks"]
     assert found["median"] < 0.3 * found["median_before"] and found["count"] == len(pairs)
+
+
+@pytest.mark.parametrize("side", ["source", "reference"])
+def test_a_pair_of_a_dropped_last_point_is_left_out_and_beyond_it_refused(tmp_path, side):
+    points = np.random.default_rng(0).normal(size=(10, 3))
+    bad = points.copy()
+    bad[8:] = np.nan
+    np.save(tmp_path / "good.npy", points)
+    np.save(tmp_path / "bad.npy", bad)
+    files = [read_points(tmp_path / f"{name}.npy", drop_invalid=True) for name in ("bad", "good")]
+    assert [file.count for file in files] == [10, 10] and len(files[0].points) == 8
+    turn = slice(None, None, 1 if side == "source" else -1)
+    listed = read_pairs(write(tmp_path / "p.csv", np.array([[9, 3], [7, 1], [8, 2]])[:, turn]))
+    notes: list[str] = []
+    rows, _ = located(listed, "p.csv", *files[turn], notes)
+    assert rows[:, turn].tolist() == [[7, 1]]
+    assert notes == [
+        f"p.csv: line {line}: point {number} of bad.npy was dropped; the pair is left out"
+        for line, number in ((1, 9), (3, 8))
+    ]
+    beyond = read_pairs(write(tmp_path / "p.csv", np.array([[7, 1], [10, 3]])[:, turn]))
+    with pytest.raises(ValueError, match=r"p.csv: line 2: expected a point of .*bad.npy, whose points are 0 to 9, fou"):
+        located(beyond, "p.csv", *files[turn], notes)
 
 
 def test_located_keeps_weights_with_their_pairs(scans, tmp_path):

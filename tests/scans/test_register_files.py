@@ -18,6 +18,7 @@ from pwan.registration import alignment
 from pwan.registration.estimate import spacing_of
 from pwan.registration.space import SpaceTransform
 from pwan.scans import output, pair
+from pwan.scans.verdict import SLID
 from pwan.synthesis import SynthesisSettings, make_problem
 
 QUICK = ["method=soft_assignment", "method.steps=15", "method.rank=20", "init=none"]
@@ -257,6 +258,45 @@ def test_what_has_slid_is_registered_again_from_elsewhere_unless_it_must_stay(
     moved = SpaceTransform.load(tmp_path / "out" / "transform.pwan")
     begun = read_points(files[0]).points + ([0.01, 0.02, 0.0] if init == "auto" else 0.0)
     np.testing.assert_allclose(read_points(tmp_path / "out" / "a_registered.ply").points, moved(begun), atol=1e-6)
+
+
+@pytest.mark.parametrize("init", ["auto", "none"])
+def test_a_few_points_of_a_large_scan_are_registered(tmp_path, init):
+    """So few that a share of them as of the source's is none."""
+    sphere = np.random.default_rng(0).normal(size=(8000, 3))
+    np.save(tmp_path / "a.npy", sphere)
+    np.save(tmp_path / "b.npy", sphere[:5] + 0.01)
+    more = ["mass=5", f"output={tmp_path / 'out'}", *QUICK[:-1], f"init={init}"]
+    assert register(tmp_path / "a.npy", tmp_path / "b.npy", *more) == 0
+    found = json.loads((tmp_path / "out" / "result.json").read_text())
+    assert found["registered_points"] == [8000, 5] and found["mass"] == 5
+    assert not any("slid" in warning for warning in found["warnings"])
+
+
+@pytest.mark.parametrize(("transform", "looked"), [("rigid", False), ("affine", False), ("nonrigid", True)])
+def test_what_is_only_too_stiff_has_not_slid(tmp_path, monkeypatch, capsys, transform, looked):
+    """A quick registration bends the source and comes nearer than any rigid one."""
+    points = shapes.load("bunny").points[:300].copy()
+    along = points[:, 0]
+    bent = points + 0.3 * np.stack((np.zeros_like(along), along**2, np.sin(2 * along)), 1)
+    np.save(tmp_path / "a.npy", points)
+    np.save(tmp_path / "b.npy", bent)
+    ratios = []
+
+    def look(*sets: Any, **more: Any) -> Any:
+        seen = alignment.second_look(*sets, **more)
+        assert seen is not None
+        ratios.append(seen[0])
+        return seen
+
+    monkeypatch.setattr(scans, "second_look", look)
+    stiff = [f"method.transform={transform}", "method.steps=30", "method.stages=0", "method.rank=20", "mass=300"]
+    assert register(tmp_path / "a.npy", tmp_path / "b.npy", f"output={tmp_path / 'out'}", *stiff) == 0
+    assert bool(ratios) == looked and "slid" not in capsys.readouterr().out
+    if transform == "rigid":
+        moved = np.array(np.load(tmp_path / "out" / "a_registered.npy"))
+        seen = alignment.second_look(points, bent, moved, mass=300)
+        assert seen is not None and seen[0] < 0.8 * SLID  # it would have been said
 
 
 def test_a_diverged_run_says_so_and_leaves_the_source_where_it_was(files, tmp_path, capsys):

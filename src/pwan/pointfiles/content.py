@@ -47,6 +47,7 @@ class PointFile:
         faces: (F, K) int64 point numbers from 0, -1 behind the last corner of a face with fewer than K corners; None
             where the file has no faces.
         rows: (N,) int64, for each point its number in the file, from 0; with gaps where points were dropped.
+        count: how many points the file holds, those that were dropped among them.
         notes: what was decided: which columns, how many points dropped, how many distinct vertices.
         path, format: the file, and what it was read as: ply, obj, off, stl, pcd, text, npy, npz, las, laz, mat or raw.
         layout: how the file was laid out, for one who writes the like of it; its keys depend on the format.
@@ -56,6 +57,7 @@ class PointFile:
     fields: dict[str, NDArray]
     faces: NDArray[np.int64] | None
     rows: NDArray[np.int64]
+    count: int
     notes: tuple[str, ...]
     path: Path
     format: str
@@ -161,7 +163,8 @@ def finish(content: Content, path: Path, format: str, drop_invalid: bool) -> Poi
         points, fields = points[rows], {name: values[rows] for name, values in fields.items()}
         if faces is not None:
             faces = _faces_left(faces, valid, notes)
-    return PointFile(points, fields, faces, rows.astype(np.int64), tuple(notes), path, format, content.layout)
+    rows, count = rows.astype(np.int64), len(valid)
+    return PointFile(points, fields, faces, rows, count, tuple(notes), path, format, content.layout)
 
 
 def _faces_left(faces: NDArray[np.int64], valid: NDArray, notes: list[str]) -> NDArray[np.int64]:

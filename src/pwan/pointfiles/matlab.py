@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import struct
+import sys
 import zlib
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -124,6 +125,8 @@ def _variable(body: bytes, order: str) -> Variable:
         return Variable(text, None, "complex numbers")
     if word & LOGICAL:
         return Variable(text, None, "logical values")
+    if _bytes([max(1, size) for size in shape], "f8") > sys.maxsize:  # numpy leaves out axes of none
+        raise _damaged(f"sizes {' × '.join(map(str, shape))} of the variable {text}")
     kind, values, place = _element(body, place, order)
     if kind not in STORED or len(body) > place or len(values) != _bytes(shape, STORED[kind]):
         raise _damaged(f"other than {' × '.join(map(str, shape))} numbers for the variable {text}")

@@ -30,7 +30,7 @@ COARSE_STEPS, FINE_STEPS = 8, 25
 REFINED, FITTED = 60, 8  # rotations that get the shifts and the fine steps, and the soft assignment
 SHIFT = 0.4  # RMS radii of the reference: where a part is missing, the centroids lie about as far apart
 SOFT, LARGEST = 300, 1200  # points of its samples: of the smaller set, and at most of the larger one
-LOOKED = 800  # points of the source in a second look
+LOOKED, FEWEST = 800, 20  # points of the source in a second look, and matched ones below which it tells nothing
 SCALES = (
     0.4,
     2.5,
@@ -51,9 +51,13 @@ class Start:
 
     Attributes:
         scale: 1 unless a scale was asked for. rotation: (D, D), determinant 1. translation: (D,), input units.
-        cost: mean distance of the best matched points after a quick soft assignment from here, in RMS radii of the
-            reference (the partial transport cost of samples, divided by its mass); cost_given: the same from the sets
-            as given.
+        cost: how far apart the sets are from this start; cost_given: the same from the sets as given. Which measure it
+            is depends on who made the start: of :func:`find_start` the mean distance of the best matched points after
+            a quick soft assignment from here (the partial transport cost of samples, divided by its mass), in RMS radii
+            of the reference; of :func:`pwan.registration.pair_start.start_by_pairs` the weighted mean distance of the
+            pairs in the same unit, without any soft assignment; of :func:`second_look` the mean distance of the nearest
+            source points to the reference, in the smaller RMS radius of both sets, after its quick registration and,
+            as cost_given, where the finished registration left them.
         changed: whether this is anything but the identity.
         reason: in words.
     """
@@ -158,21 +162,22 @@ def find_start(
     given = Similarities(np.array([unit / x_radius]), np.eye(d)[None], (y_centre - x_centre)[None] / x_radius)
     shifted = Similarities(given.scale, given.rotation, np.zeros((1, d)))
 
-    def samples(size: int) -> tuple[np.ndarray, np.ndarray]:
-        y_seed, x_seed = derive_seed(seed, "y", size), derive_seed(seed, "x", size)
-        return _sample(moving, size, y_seed), _sample(staying, size, x_seed)
+    def samples(y_size: int, x_size: int) -> tuple[np.ndarray, np.ndarray]:
+        # by a seed for each set: the same rows of both would flatter sets whose rows correspond
+        y_seed, x_seed = derive_seed(seed, "y", y_size), derive_seed(seed, "x", x_size)
+        return _sample(moving, y_size, y_seed), _sample(staying, x_size, x_seed)
 
     around = _rotations(d) if rotation else np.eye(d)[None]
     as_given = given + shifted  # rows 0 and 1 from here on
     tried = Similarities(np.ones(len(around)), around, np.zeros((len(around), d)))
-    tried, left = _closest_points(tried, *samples(COARSE), shares, COARSE_STEPS, rotation, False)
+    tried, left = _closest_points(tried, *samples(COARSE, COARSE), shares, COARSE_STEPS, rotation, False)
     tried = (as_given + tried[np.argsort(left, kind="stable")[:REFINED]]).to_all_sides(SHIFT)
-    tried, left = _closest_points(tried, *samples(COARSE), shares, COARSE_STEPS, rotation, scale)
+    tried, left = _closest_points(tried, *samples(COARSE, COARSE), shares, COARSE_STEPS, rotation, scale)
     tried = as_given + tried[np.argsort(left, kind="stable")[:REFINED]]
-    tried, left = _closest_points(tried, *samples(FINE), shares, FINE_STEPS, rotation, scale)
+    tried, left = _closest_points(tried, *samples(FINE, FINE), shares, FINE_STEPS, rotation, scale)
     kept = _different(tried, np.argsort(left, kind="stable"))[:FITTED]
     sizes = [min(round(SOFT * max(1.0, ratio)), LARGEST) for ratio in (r / q, q / r)]  # the same share of both sets
-    y_sample, x_sample = (_sample(p, n, derive_seed(seed, n)) for p, n in zip((moving, staying), sizes, strict=True))
+    y_sample, x_sample = samples(*sizes)
     candidates, costs = _softly(as_given + tried[kept], y_sample, x_sample, shares, rotation, scale, seed)
     score = np.sqrt((left[[0, 1, *kept]] + LEAST) * (costs + LEAST))
     best = int(np.argmin(score))
@@ -189,7 +194,7 @@ def find_start(
     return Start(found_scale, turned, translation, float(costs[chosen]), float(costs[0]), True, reason)
 
 
-def second_look(source: Any, reference: Any, moved: Any, *, mass: float, seed: int = 0) -> tuple[float, Start]:
+def second_look(source: Any, reference: Any, moved: Any, *, mass: float, seed: int = 0) -> tuple[float, Start] | None:
     """Whether a quick registration that matches fewer points brings them nearer than a finished one has: then that one
     has slid along the reference, as it may where a part of both sets is missing.
 
@@ -200,16 +205,21 @@ def second_look(source: Any, reference: Any, moved: Any, *, mass: float, seed: i
 
     Returns:
         The mean distance of the nearest points to the reference after the quick registration over that of as many in
-        ``moved``, infinite where these lie on it; and the rigid start from the source to where the former went.
+        ``moved``, infinite where these lie on it; and the rigid start from the source to where the former went. None
+        where so few points would be matched that their distances tell nothing.
     """
     y, x, found = (torch.as_tensor(p).detach().to("cpu", torch.float64).numpy() for p in (source, reference, moved))
     share = min(1.0, LOOKED / len(y))
-    x_sample = _sample(x, min(round(share * len(x)), LARGEST), derive_seed(seed, "look", "x"))
+    # the same share of both sets, but of a far smaller reference as many as have its shape
+    size = min(len(x), LARGEST, max(SOFT, round(share * len(x))))
+    fewer = FEWER * min(share * mass, len(y), size)
+    if fewer < FEWEST:
+        return None
+    x_sample = _sample(x, size, derive_seed(seed, "look", "x"))
     rows = _sample(np.arange(len(y)), LOOKED, derive_seed(seed, "look", "y"))
     y, found = y[rows], found[rows]
     # the smaller radius, since that of the other may come from a few far outliers
     centre, radius = x.mean(0), min(float(np.sqrt(p.var(0).sum())) for p in (y, x))
-    fewer = FEWER * min(share * mass, len(y), len(x_sample))
     quick = radius * _assigned((y - centre)[None] / radius, (x_sample - centre) / radius, fewer, seed)[0] + centre
     tree = KDTree(x)
     distances = np.stack([tree.query(points)[0] for points in (quick, found)])
@@ -294,7 +304,8 @@ def _closest_points(
             break
         here = np.concatenate((np.broadcast_to(y, (k, *y.shape)), y[nearest_y.reshape(k, m)]), 1)  # (k, n + m, D)
         goal = np.concatenate((x[nearest_x.reshape(k, n)], np.broadcast_to(x, (k, *x.shape))), 1)
-        now = procrustes(here, goal, np.concatenate((y_weight, x_weight), 1), rotation=rotation, scale=scale)
+        weight = np.concatenate((y_weight, x_weight), 1)
+        now = procrustes(here, goal, weight, rotation=rotation, scale=scale, scales=SCALES)
     squares = [(w * e**2).sum(1) / w.sum(1) for w, e in ((y_weight, there), (x_weight, back))]
     return now, np.sqrt(0.5 * sum(squares) / now.scale)
 
@@ -305,11 +316,20 @@ def _nearest(distances: np.ndarray, count: float) -> np.ndarray:
     return (distances <= np.partition(distances, last, axis=1)[:, last : last + 1]).astype(float)
 
 
-def procrustes(here: np.ndarray, goal: np.ndarray, weight: np.ndarray, *, rotation: bool, scale: bool) -> Similarities:
+def procrustes(
+    here: np.ndarray,
+    goal: np.ndarray,
+    weight: np.ndarray,
+    *,
+    rotation: bool,
+    scale: bool,
+    scales: tuple[float, float] | None = None,
+) -> Similarities:
     """The similarities that bring points nearest to their goals in the weighted least squares (Umeyama 1991).
 
     Args:
         here, goal: (K, N, D). weight: (K, N). rotation, scale: whether to find one, else it is 1. No mirror images.
+        scales: the least and the largest scale that is allowed; None for any.
     """
     total = weight.sum(1)[:, None]
     y_mean, x_mean = ((weight[..., None] * p).sum(1) / total for p in (here, goal))
@@ -323,7 +343,8 @@ def procrustes(here: np.ndarray, goal: np.ndarray, weight: np.ndarray, *, rotati
     grown = np.ones(len(y))
     if scale:
         grown = np.einsum("kij,kij->k", covariance, turned) / np.einsum("kn,kni->k", weight, y**2)
-        grown = grown.clip(*SCALES)
+        if scales is not None:
+            grown = grown.clip(*scales)
     shift = x_mean - grown[:, None] * np.einsum("ki,kij->kj", y_mean, turned)
     return Similarities(grown, turned, shift)
 
@@ -347,7 +368,7 @@ def _softly(
     mass = FEWER * min(shares[0] * n, shares[1] * len(x), n, len(x))
     moved = _assigned(candidates.apply(y), x, mass, seed)
     near = _nearest(KDTree(x).query(moved)[0], mass)  # (K, n)
-    led = procrustes(np.broadcast_to(y, moved.shape), moved, near, rotation=rotation, scale=scale)
+    led = procrustes(np.broadcast_to(y, moved.shape), moved, near, rotation=rotation, scale=scale, scales=SCALES)
     led = candidates[np.arange(2)] + led[np.arange(2, k)]
     return led, np.array([partial_wasserstein(x, points, mass=mass).value / mass for points in moved])
 

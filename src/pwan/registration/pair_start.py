@@ -20,9 +20,11 @@ def start_by_pairs(
     scale: bool = False,
 ) -> Start | None:
     """The rotation, shift and (if asked for) scale that bring the pairs together by weighted least squares, or None
-    where they do not tell it: fewer than D pairs, or all on one line.
+    where they do not tell it.
 
-    Sets whose pairs are as near as they are stay as they are.
+    In 3-D three pairs tell it that are not on one line, in 2-D two different ones. Where only a scale and a shift are
+    sought, they must also point the same way in both sets. Sets whose pairs are as near as they could be brought stay
+    as they are. (:func:`pwan.scans.register_files` asks for no start with init="none", unless for a scale.)
 
     Args:
         source: (r, D) points that move. reference: (q, D) points that stay. pairs: (L, 2) a row of each.
@@ -40,6 +42,8 @@ def start_by_pairs(
         if len(points) < d or spread[d - 2] <= LINE * spread[0]:
             return None
     found = procrustes(here[None], goal[None], weight[None], rotation=rotation, scale=scale)
+    if found.scale[0] <= 0:  # least squares would mirror the points
+        return None
     found_scale = float(found.scale[0] * x_radius / unit) if scale else 1.0
     turned = found.rotation[0]
     shift = x_centre + x_radius * found.translation[0] - found_scale * y_centre @ turned

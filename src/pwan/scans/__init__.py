@@ -204,8 +204,10 @@ def _outcome(
 
 
 def _second_look(settings: ScanSettings, pair: Pair, moved: np.ndarray, result: Any) -> tuple[float, Start] | None:
-    """See :func:`pwan.registration.alignment.second_look`; None for a registration that failed."""
-    if result.status != OK or not result.matched.any():
+    """See :func:`pwan.registration.alignment.second_look`; None for a registration that failed, and for a rigid or
+    affine one: the quick registration bends the source, and so is nearer without that anything has slid."""
+    stiff = getattr(settings.chosen(), "transform", "nonrigid") != "nonrigid"
+    if stiff or result.status != OK or not result.matched.any():
         return None
     mass = float(result.matched.sum())
     return second_look(moved, pair.reference, result.transformed, mass=mass, seed=settings.seed)

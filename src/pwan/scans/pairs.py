@@ -16,6 +16,7 @@ from pwan.pointfiles.numerals import number
 from pwan.pointfiles.separators import Separator, found_in, without_comment
 
 SIDES = ("source", "reference")
+LARGEST = 2**53  # from here on a number read as a float may be another one
 EXAMPLE = "expected lines such as 17,203 (a point of the source, the point of the reference where it belongs, from 0)"
 
 
@@ -135,7 +136,7 @@ def _named(at: int, names: Sequence[str]) -> tuple[int, ...]:
 
 def _point(cell: str, at: int, side: str, separator: Separator) -> int:
     value = _number(cell, separator)
-    if value is None or value % 1 != 0 or value < 0:  # NaN and infinity have no remainder 0
+    if value is None or value % 1 != 0 or not 0 <= value < LARGEST:  # NaN and infinity have no remainder 0
         raise Fault(
             f"line {at}: expected the number of a point of the {side}, a whole number from 0, found {cell[:40]!r}. "
             "Repair the line, or put a comment sign (#) in front of it."
@@ -165,14 +166,14 @@ def located(
     """
     points, kept = np.zeros_like(listed.rows), np.ones(len(listed.rows), dtype=bool)
     for side, file in enumerate((source, reference)):
-        numbers, last = listed.rows[:, side], int(file.rows[-1])
+        numbers, last = listed.rows[:, side], file.count - 1
         beyond = np.flatnonzero(numbers > last)
         if len(beyond):
             raise ValueError(
                 f"{path}: line {listed.lines[beyond[0]]}: expected a point of {file.path}, whose points are 0 to "
                 f"{last}, found {numbers[beyond[0]]}. Correct the line; points count from 0."
             )
-        points[:, side] = np.searchsorted(file.rows, numbers)
+        points[:, side] = np.searchsorted(file.rows, numbers).clip(max=len(file.rows) - 1)  # the last may be dropped
         there = file.rows[points[:, side]] == numbers
         for k in np.flatnonzero(~there & kept):
             notes.append(

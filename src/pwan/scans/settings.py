@@ -21,7 +21,8 @@ class ScanSettings:
         mass: how many points of the source's file are to be matched (the paper's m). distance: how far a point may be
             matched (the paper's h), in the reference's units. At most one of them; with neither the mass is estimated.
         landmarks: a text file of known pairs, which pull softly: source, reference and, if there, weight a line; points
-            by their numbers in the files, from 0. D or more of them give the start as well.
+            by their numbers in the files, from 0. In 3-D three that are not on one line, in 2-D two different ones give
+            the start as well, but not with init="none" (with scale as well: the scale and the shift alone).
         init: "auto" looks for a rotation and a shift to start from, and leaves sets alone that are near each other;
             "none" starts from the files as they are.
         scale: look for a scale too (and a shift, also with init="none"), for files in different units.
