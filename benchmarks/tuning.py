@@ -133,7 +133,17 @@ def run(
             }
         else:
             measured = outcome[0].measured
-        rows.append({"cell": one.name, "seed": one.cell.seed, "settings": key, "trial": 0, **measured, **environment()})
+        rows.append(
+            {
+                "cell": one.name,
+                "entry": one.entry.name,
+                "seed": one.cell.seed,
+                "settings": key,
+                "trial": 0,
+                **measured,
+                **environment(),
+            }
+        )
         bar.update()
 
     run_tasks(register_trials, tasks(), workers=workers, on_done=on_done, on_progress=lambda number, report: None)
