@@ -306,3 +306,11 @@ def test_reported_pairs_come_together(tmp_path):
     assert found["trusted"] and found["registered_points"] == [400, 400] and found["landmarks"]["count"] == 12
     assert found["landmarks"]["max"] < 0.1 * found["landmarks"]["median_before"]
     assert errors[0] < errors[1] and errors[0] < 2e-4, errors
+
+
+def test_a_pair_that_does_not_fit_explains_a_slide():
+    slid = replace(measured(0.001, 0.04), slid=0.3)
+    (warning,) = judge(slid).warnings
+    assert "a landmark pair ends" in warning
+    (warning,) = judge(replace(slid, landmarks=None)).warnings
+    assert "has slid along the reference" in warning

@@ -158,7 +158,8 @@ def finish(content: Content, path: Path, format: str, drop_invalid: bool) -> Poi
         if len(rows) == 0:
             raise Fault(f"expected finite coordinates, found none in all {len(points)} points. Export the file again.")
         notes.append(
-            f"dropped {dropped} of {len(points)} points with NaN, infinite or huge coordinates (number {first})"
+            f"dropped {dropped} of {len(points)} points with NaN, infinite or huge coordinates (number {first}, "
+            "counted from 1)"
         )
         points, fields = points[rows], {name: values[rows] for name, values in fields.items()}
         if faces is not None:

@@ -94,6 +94,7 @@ def judge(found: Measured) -> Verdict:
         )
     elif ratio > NEAR:
         sentences.append("that is a loose fit")
+    misplaced = found.landmarks is not None and _judge_landmarks(found.landmarks, found.spacing, sentences, warnings)
     if found.of_smaller < LITTLE:
         warnings.append(f"only {found.of_smaller:.0%} of the smaller set has partners: too little to go by")
     if found.at_bound and found.tail > TAIL * max(found.residual, found.spacing):
@@ -103,7 +104,7 @@ def judge(found: Measured) -> Verdict:
     if found.folded:
         words = f"the map folds at {found.folded:.1%} of the points"
         (warnings if found.folded > FOLDED else sentences).append(words)
-    if found.slid is not None and found.slid < SLID:
+    if found.slid is not None and found.slid < SLID and not misplaced:  # else that is why
         warnings.append(
             f"a quick registration of fewer points brings them {1 / found.slid:.2g} times nearer: this one has slid "
             "along the reference; give a smaller mass, or another seed"
@@ -113,12 +114,11 @@ def judge(found: Measured) -> Verdict:
             f"the density of one set against the other differs by a factor of {found.uneven:.2g} in point distances "
             "from place to place, and the dense places pull: thin the sets to an even spacing"
         )
-    if found.landmarks is not None:
-        _judge_landmarks(found.landmarks, found.spacing, sentences, warnings)
     return Verdict(not warnings, tuple(sentences), tuple(warnings))
 
 
-def _judge_landmarks(found: Landmarks, spacing: float, sentences: list[str], warnings: list[str]) -> None:
+def _judge_landmarks(found: Landmarks, spacing: float, sentences: list[str], warnings: list[str]) -> bool:
+    """Adds what the pairs tell; whether it is a warning."""
     sentences.append(
         f"the {found.count} landmark pairs end at a median distance of {found.median:.4g}, "
         f"{found.median / spacing:.2g} times the spacing of the reference's points"
@@ -132,6 +132,7 @@ def _judge_landmarks(found: Landmarks, spacing: float, sentences: list[str], war
         warnings.append(
             f"a landmark pair ends {found.largest / spacing:.2g} spacings apart, {found.farthest}: is it right?"
         )
+    return max(found.median, found.largest) > FAR * spacing
 
 
 def unevenness(begun: np.ndarray, moved: np.ndarray, reference: np.ndarray, matched: np.ndarray) -> float:
