@@ -33,6 +33,7 @@ def test_a_good_fit_is_trusted_and_told_in_numbers():
         ({"failed": "diverged"}, "the registration failed: diverged"),
         ({"residual": 0.05}, "5 spacings from the reference"),
         ({"of_smaller": 0.1}, "only 10% of the smaller set has partners"),
+        ({"of_smaller": 0.4, "estimated": True}, "by the estimate only 40% of the smaller set has partners"),
         ({"folded": 0.2}, "folds at 20.0% of the points"),
         ({"settled": False}, "still changing at the end"),
         ({"at_bound": True, "tail": 0.5}, "all of the smaller set was matched"),
@@ -47,6 +48,10 @@ def test_what_is_not_to_be_trusted_is_said(changed, word):
 
 def test_a_second_look_that_finds_nothing_nearer_is_no_reason():
     assert judge(replace(GOOD, slid=0.8, uneven=1.5)).trusted
+
+
+def test_half_that_was_asked_for_is_enough():
+    assert judge(replace(GOOD, of_smaller=0.4)).trusted and judge(replace(GOOD, of_smaller=0.5, estimated=True)).trusted
 
 
 def grid(start: float, end: float, step: float) -> np.ndarray:

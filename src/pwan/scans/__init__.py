@@ -180,6 +180,7 @@ def _outcome(
         settled=settled(result.history.get("loss", [])),
         at_bound=limits is not None and mass is not None and mass >= smaller,
         doubt=doubt,
+        estimated=limits is not None,
         landmarks=_landmarks(pair, points),
         slid=slid,
         uneven=unevenness(pair.source, result.transformed, pair.reference, matched),

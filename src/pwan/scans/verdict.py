@@ -16,6 +16,7 @@ SLID = 0.6  # what a quick registration of fewer points leaves between them, ove
 # Independent even draws of one surface give up to 1.9, since so many neighbours are still a chance count.
 UNEVEN, COUNTED, MANY = 2.2, 32, 20_000
 STILL = 0.1, 0.03  # change of the discrepancy, in itself or in the largest one, up to which it is the potential's noise
+HALF = 0.45  # of the smaller set: with less matched by an estimate, most of the answer is extrapolated
 FOLDED = 0.01  # share of points at which the map turns space inside out
 TAIL = 6.0  # distance of the worst twentieth of the matched points, in their median: something was matched by force
 
@@ -43,6 +44,7 @@ class Measured:
         folded: share of the points at which the map folds; None where the method cannot tell.
         settled: whether the discrepancy had stopped to fall; None where the method has no history.
         at_bound: all of the smaller set was matched without being asked for. doubt: of the input, a sentence or empty.
+        estimated: nobody said how much is to be matched.
         landmarks: where known pairs ended; None without any.
         slid: distance of the best matched points after a quick registration of fewer points over that in this one; None
             where nobody looked. uneven: see :func:`unevenness`.
@@ -58,6 +60,7 @@ class Measured:
     settled: bool | None
     at_bound: bool
     doubt: str = ""
+    estimated: bool = False
     landmarks: Landmarks | None = None
     slid: float | None = None
     uneven: float = 1.0
@@ -97,6 +100,11 @@ def judge(found: Measured) -> Verdict:
     misplaced = found.landmarks is not None and _judge_landmarks(found.landmarks, found.spacing, sentences, warnings)
     if found.of_smaller < LITTLE:
         warnings.append(f"only {found.of_smaller:.0%} of the smaller set has partners: too little to go by")
+    elif found.estimated and found.of_smaller < HALF:
+        warnings.append(
+            f"by the estimate only {found.of_smaller:.0%} of the smaller set has partners, and the rest goes where the "
+            "smooth displacement takes it: if the sets share more, give mass="
+        )
     if found.at_bound and found.tail > TAIL * max(found.residual, found.spacing):
         warnings.append(
             "all of the smaller set was matched, and some of it lies far from any partner: give a smaller mass"
