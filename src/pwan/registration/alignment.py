@@ -188,7 +188,7 @@ def find_start(
     words = f"a quick registration leaves {costs[chosen]:.3g} RMS radii between matched points from this start"
     if chosen == 0:
         return Start(1.0, np.eye(d), np.zeros(d), float(costs[0]), float(costs[0]), False, f"kept as given: {words}")
-    how = f"turned by {_angles(turned[None], np.eye(d))[0]:.0f} degrees" if chosen > 1 and rotation else "shifted"
+    how = f"turned by {angles(turned[None], np.eye(d))[0]:.0f} degrees" if chosen > 1 and rotation else "shifted"
     scaled = f", scaled by {found_scale:.3g}" if scale else ""
     reason = f"{how}{scaled}: {words}, and {costs[0]:.3g} from the sets as given"
     return Start(found_scale, turned, translation, float(costs[chosen]), float(costs[0]), True, reason)
@@ -227,7 +227,7 @@ def second_look(source: Any, reference: Any, moved: Any, *, mass: float, seed: i
     after, before = (near * distances).sum(1) / near.sum(1)
     led = procrustes(y[None], quick[None], near[:1], rotation=True, scale=False)
     words = (
-        f"turned by {_angles(led.rotation, np.eye(y.shape[1]))[0]:.0f} degrees and shifted to where a quick "
+        f"turned by {angles(led.rotation, np.eye(y.shape[1]))[0]:.0f} degrees and shifted to where a quick "
         "registration of fewer points goes"
     )
     start = Start(1.0, led.rotation[0], led.translation[0], after / radius, before / radius, True, words)
@@ -258,7 +258,7 @@ def _rotations(d: int) -> np.ndarray:
     return np.concatenate((np.eye(3)[None], Rotation.from_quat(spiral).as_matrix()))
 
 
-def _angles(rotations: np.ndarray, other: np.ndarray) -> np.ndarray:
+def angles(rotations: np.ndarray, other: np.ndarray) -> np.ndarray:
     """Degrees between rotations (K, D, D) and one (D, D): (K,)."""
     trace = np.einsum("kij,ij->k", rotations, other)
     cosine = (trace - 1) / 2 if other.shape[0] == 3 else trace / 2
@@ -270,7 +270,7 @@ def _different(similarities: Similarities, order: np.ndarray) -> np.ndarray:
     rotation, translation = similarities.rotation, similarities.translation
     kept: list[int] = []
     for k in order.tolist():
-        turned = _angles(rotation[kept], rotation[k]) > APART
+        turned = angles(rotation[kept], rotation[k]) > APART
         shifted = np.linalg.norm(translation[kept] - translation[k], axis=1) > ASIDE
         if (turned | shifted).all():
             kept.append(k)

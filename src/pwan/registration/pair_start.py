@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pwan.registration.alignment import ENOUGH, Start, procrustes
+from pwan.registration.alignment import ENOUGH, Start, angles, procrustes
 from pwan.registration.pairs import LINE
 
 
@@ -56,8 +56,7 @@ def start_by_pairs(
     if np.average(before**2, weights=weight) <= ENOUGH**2 * np.average(after**2, weights=weight):
         words = f"kept as given: the {len(pairs)} pairs are as near as a turn and a shift could bring them"
         return Start(1.0, np.eye(d), np.zeros(d), cost_given, cost_given, False, words)
-    cosine = (np.trace(turned) - 1) / 2 if d == 3 else np.trace(turned) / 2
-    how = f"turned by {np.degrees(np.arccos(np.clip(cosine, -1, 1))):.0f} degrees" if rotation else "shifted"
+    how = f"turned by {angles(turned[None], np.eye(d))[0]:.0f} degrees" if rotation else "shifted"
     how += f", scaled by {found_scale:.3g}" if scale else ""
     reason = (
         f"{how} by the {len(pairs)} pairs: {cost:.3g} RMS radii of the reference are left between them on average, of "

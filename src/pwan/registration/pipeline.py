@@ -70,7 +70,7 @@ class Registration:
 
     def leaving(self) -> list[int]:
         """The problems for which nothing is left to do. They are to be finished now, while the network is theirs."""
-        if self.solver.finished:
+        if self.solver.steps_done >= self.solver.steps:
             return list(range(len(self.input)))
         return self.solver.at_rest().nonzero().flatten().tolist()
 
@@ -261,12 +261,11 @@ def register(
     for done, index in enumerate(groups):
         running = Registration(problem.select(index), settings, [seeds[k] for k in index], place)
         while index:
-            if not running.solver.finished:
+            leaving = running.leaving()
+            if not leaving:
                 running.step()
                 if observer is not None:
                     _tell(observer, running, index, where, done, len(groups))
-            leaving = running.leaving()
-            if not leaving:
                 continue
             staying = [k for k in range(len(index)) if k not in leaving]
             left = running.part(leaving) if staying else running

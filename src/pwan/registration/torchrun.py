@@ -36,7 +36,6 @@ class Crew:
     rank: int
     size: int
     calls: int = 0
-    dismissed: bool = False
 
     @contextmanager
     def called(self, work: tuple[Any, ...], devices: Sequence[str]) -> Iterator[Ranks]:
@@ -44,32 +43,33 @@ class Crew:
         with tempfile.TemporaryDirectory(prefix="pwan-ranks-") as folder:
             torch.save((list(devices), work), Path(folder) / "work")
             self.store.set(self._key(), folder)
-            meeting = dist.PrefixStore(f"{self._key()}/group", self.store)
-            self.calls += 1
-            with member(devices[0], 0, self.size, meeting) as ranks:
+            with self._group(devices) as ranks:
                 yield ranks
-                ranks.sum(torch.zeros(1, device=devices[0]))  # all have read the folder and are done
 
     def follow(self, do: Callable[..., Any]) -> None:
         """Do what rank 0 calls for, ``do(ranks, device, *work)``, until it needs no more."""
         while folder := self._call():
             devices, work = torch.load(Path(folder) / "work", weights_only=False)
-            meeting = dist.PrefixStore(f"{self._key()}/group", self.store)
-            self.calls += 1
             try:
-                with member(devices[self.rank], self.rank, self.size, meeting) as ranks:
+                with self._group(devices) as ranks:
                     do(ranks, devices[self.rank], *work)
-                    ranks.sum(torch.zeros(1, device=devices[self.rank]))
             except Exception as error:  # rank 0 meets it too, or the broken group, and has one failed trial
                 if not isinstance(error, ValueError):  # which all refuse alike, and rank 0 says why
                     print(f"rank {self.rank}: {type(error).__name__}: {error}", file=sys.stderr)
 
     def dismiss(self) -> None:
-        """Tell the others that nothing is left to do."""
-        if self.rank == 0 and not self.dismissed:
-            self.dismissed = True
-            with suppress(RuntimeError):  # they may be gone already
-                self.store.set(self._key(), "")
+        """As rank 0, tell the others that nothing is left to do."""
+        with suppress(RuntimeError):  # they may be gone already
+            self.store.set(self._key(), "")
+
+    @contextmanager
+    def _group(self, devices: Sequence[str]) -> Iterator[Ranks]:
+        """This process in the group of this call, which none leaves before all are done."""
+        meeting = dist.PrefixStore(f"{self._key()}/group", self.store)
+        self.calls += 1
+        with member(devices[self.rank], self.rank, self.size, meeting) as ranks:
+            yield ranks
+            ranks.sum(torch.zeros(1, device=devices[self.rank]))
 
     def _call(self) -> str:
         while not self.store.check([self._key()]):

@@ -67,20 +67,19 @@ def read_pair(settings: ScanSettings) -> Pair:
             "Drop or add a coordinate in one of them, or name the columns with source_key= or reference_key="
         )
     notes = [f"{file.path.name}: {note}" for file in (source, reference) for note in file.notes]
-    for file in (source, reference):
+    extents = [float(np.ptp(file.points, axis=0).max()) for file in (source, reference)]
+    for file, extent in zip((source, reference), extents, strict=True):
         if len(file.points) < d + 1:
             raise ValueError(
                 f"{file.path} holds {len(file.points)} points; expected at least {d + 1} in {d}-D. Check that the "
                 "export wrote all of them"
             )
-        extent = float(np.ptp(file.points, axis=0).max())
         if extent < SMALLEST:
             apart = f" within {extent:g}" if extent else ""
             raise ValueError(
                 f"{file.path} holds the same point {len(file.points)} times{apart}; expected points that differ. Check "
                 "that the export wrote them as they are"
             )
-    extents = [float(np.ptp(file.points, axis=0).max()) for file in (source, reference)]
     if not (settings.scale or APART < extents[0] / extents[1] < 1 / APART):
         raise ValueError(
             f"{source.path} extends over {extents[0]:g} and {reference.path} over {extents[1]:g}; expected the same "
