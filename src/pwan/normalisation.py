@@ -137,6 +137,7 @@ def normalise(
         reference=(reference - frame.reference_centre) / frame.reference_scale,
         distance=distance,
         truth=None,
+        guess=None if problem.guess is None else (problem.guess - frame.reference_centre) / frame.reference_scale,
     )
     return normalised, frame
 

@@ -7,7 +7,7 @@ A single registration is a batch of one.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -30,6 +30,8 @@ class RegistrationProblem:
         pairs: (B, L, 2) int64 or None; rows of the source and of the reference that are known to belong together.
         pair_weights: (B, L) float64 or None for equal ones; how much each pair counts beside the others of its problem.
             Problems with fewer pairs are filled up with any rows of weight 0.
+        guess: (B, r, D) float64 or None; where the source points may belong, by a coarser registration. PWAN begins
+            from there, other methods from the source.
 
     With neither mass nor distance the whole of the smaller set is to be matched. A synthetic problem may state both:
     a mass-type method then uses the mass, a distance-type method the distance.
@@ -45,6 +47,7 @@ class RegistrationProblem:
     truth: Tensor | None = None
     pairs: Tensor | None = None
     pair_weights: Tensor | None = None
+    guess: Tensor | None = None
 
     def __post_init__(self) -> None:
         for name in ("source", "reference"):
@@ -57,8 +60,9 @@ class RegistrationProblem:
             )
         if b != b_ref:
             raise ValueError(f"source holds {b} problems and reference {b_ref}; a batch needs the same number of both")
-        if self.truth is not None and self.truth.shape != self.source.shape:
-            raise ValueError(f"truth must have the shape of source {(b, r, d)}, got {tuple(self.truth.shape)}")
+        for name in ("truth", "guess"):
+            if (where := getattr(self, name)) is not None and where.shape != self.source.shape:
+                raise ValueError(f"{name} must have the shape of source {(b, r, d)}, got {tuple(where.shape)}")
         for name in ("mass", "distance"):
             value = getattr(self, name)
             if value is None:
@@ -116,7 +120,7 @@ class RegistrationProblem:
         """The problems with the given numbers, as a smaller batch."""
         take: dict[str, Any] = {
             name: None if (value := getattr(self, name)) is None else value[index]
-            for name in ("source", "reference", "mass", "distance", "truth", "pairs", "pair_weights")
+            for name in (f.name for f in fields(self))
         }
         return replace(self, **take)
 

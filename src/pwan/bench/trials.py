@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -18,7 +19,7 @@ from torch import Tensor
 from pwan import methods
 from pwan.bench.pool import Report, worker_number
 from pwan.problem import FAILED, OK, Observer, Progress, RegistrationProblem, RegistrationResult, mean_squared_error
-from pwan.registration import dealt
+from pwan.registration import coarse, dealt
 from pwan.registration.ranks import devices_here
 from pwan.registration.settings import PwanSettings
 from pwan.settings import check_ranges
@@ -212,16 +213,18 @@ def _history(result: RegistrationResult, k: int) -> dict[str, np.ndarray]:
 
 def _drive(task: Task, problem: RegistrationProblem, observer: Observer) -> RegistrationResult:
     settings = methods.settings(task.method, task.options)
+    seeds = list(task.seeds)
     if task.trainer.name == "lightning" and isinstance(settings, PwanSettings):
         from pwan import lightning  # takes seconds to import, so only when it is asked for
 
-        return lightning.register(problem, settings, seeds=list(task.seeds), observer=observer)
+        return coarse.register(problem, settings, seeds=seeds, observer=observer, drive=lightning.register)
     if shared := devices_of(task.method, task.trainer):
         devices = shared["devices"]
         if task.trainer.name == "gpu":  # this worker's own
             devices = [devices_here(task.trainer.devices, "gpu")[worker_number() % task.trainer.devices]]
-        return dealt.register(problem, settings, seeds=list(task.seeds), observer=observer, devices=devices)
-    return methods.run(task.method, problem, task.options, seeds=list(task.seeds), observer=observer)
+        drive = partial(dealt.register, devices=devices)
+        return coarse.register(problem, settings, seeds=seeds, observer=observer, drive=drive)
+    return methods.run(task.method, problem, task.options, seeds=seeds, observer=observer)
 
 
 def devices_of(method: str, trainer: TrainerSettings) -> dict[str, list[str]]:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from pwan.registration.pipeline import register
+from pwan.registration.coarse import register
 from pwan.registration.presets import resolved
 from pwan.registration.settings import PwanSettings
 

@@ -21,6 +21,7 @@ from pwan.registration.start import Whole
 from pwan.registration.transform import Transform, take_rows
 
 TINY = 1e-9  # ridge that keeps a fit regular where nothing else does
+GUESS, GUESSED = 300.0, 20_000  # strength of a guess, and of how many points it is followed
 LINE = 1e-3  # singular values of pairs on one line over the largest one: they do not tell a rotation
 
 
@@ -54,6 +55,14 @@ class Pull:
         if problem.pairs is None or strength == 0:
             return None
         return cls(transform, reference, problem.pairs, problem.pair_weights, strength)
+
+    @classmethod
+    def towards(cls, transform: Transform, goals: Tensor) -> Pull:
+        """Of points that all know where they may belong, (B, r, D), of very many some: strong enough to be followed as
+        far as the transform can."""
+        b, r, _ = goals.shape
+        rows = torch.linspace(0, r - 1, min(r, GUESSED), dtype=torch.float64).round().long().expand(b, -1)
+        return cls(transform, goals.to(transform.source), torch.stack((rows, rows), -1), None, GUESS)
 
     def placed(self, place: Callable[[Tensor], Tensor]) -> Pull:
         """The same with its tensors as ``place`` gives them: on another device, or as another process has them."""
@@ -122,18 +131,19 @@ class Pull:
         return torch.where(told[:, None, None], turned, shifted)
 
 
-def begun(pull: Pull, whole: Whole, settings: PwanSettings, problem: RegistrationProblem) -> Tensor:
+def begun(pull: Pull, whole: Whole, settings: PwanSettings) -> Tensor:
     """The parameters (B, P, D) from which PWAN starts: where the pull balances the energies of its own steps.
 
     Args:
-        pull: of the whole transform, on its device. settings: resolved. problem: normalised.
+        pull: of the whole transform, on its device. settings: resolved.
     """
     assert settings.coherence is not None and settings.affine_penalty is not None
     transform, coherence, d = whole.transform, whole.coherence, whole.transform.dimension
     if pull.rows is not None:  # a free displacement begins within the modes, where its energy is the same
-        assert coherence is not None and problem.pairs is not None
+        assert coherence is not None
         transform = Transform("nonrigid", transform.source, coherence.basis)
-        pull = Pull(transform, whole.reference, problem.pairs, problem.pair_weights, pull.strength)
+        own = torch.arange(pull.rows.shape[1], device=pull.rows.device).expand_as(pull.rows)
+        pull = Pull(transform, pull.goals, torch.stack((pull.rows, own), -1), pull.weights[..., 0], pull.strength)
     identity = transform.parameters.detach()
     ridge = torch.zeros(identity.shape[:2], dtype=torch.float64)
     ridge[:, :d] = max(settings.affine_penalty, settings.coherence)  # without one A would follow the pairs' errors

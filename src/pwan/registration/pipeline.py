@@ -139,7 +139,7 @@ class Registration:
             steps=steps,
             seconds=[self.seconds + (time.perf_counter() - started) / len(self.input)] * len(self.input),
             potential=[self._potential(k, threshold[k]) for k in range(len(self.input))],
-            transform=self._on_space(refined),
+            transform=self.space_maps(refined),
             history=[
                 {name: values[:last, k].tolist() for name, values in history.items()} for k, last in enumerate(steps)
             ],
@@ -189,7 +189,7 @@ class Registration:
         good = refined.isfinite().all(-1).all(-1) & (self.solver.diverged_at == 0).cpu()
         return torch.where(good[:, None, None], refined, answer)
 
-    def _on_space(self, parameters: Tensor) -> list[SpaceMap] | None:
+    def space_maps(self, parameters: Tensor) -> list[SpaceMap] | None:
         """The transforms with these parameters (B, P, D) as functions on space; None where V is free at each point."""
         whole, transform = self.solver.whole, self.solver.whole.transform
         affine, translation = transform.affine(parameters), transform.translation(parameters)

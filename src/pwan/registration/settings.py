@@ -46,6 +46,9 @@ class PwanSettings:
         average: the answer is the mean of this last share of a stage's iterates; 0 takes the last iterate (paper).
         stages, stage_steps: further stages after the T steps, each from the mean of the one before, with the rate
             halved.
+        coarse_steps: T of a registration of 2,000 points in both directions, from whose better one that of all points
+            begins; 0 for none. For sets whose parts move far (see :mod:`pwan.registration.coarse`): it finds limbs, and
+            fewer ``steps`` are left to do.
         sample: points of the source that a step looks at, with the same share of the reference: all points in turn, a
             sample a step. 0 looks at all in each step; None at all of up to ``LARGE`` points, else at ``SAMPLE``.
         reach: of the mass type with its exact threshold, in the stages after the first: a matched point farther than
@@ -95,6 +98,7 @@ class PwanSettings:
     average: float = 0.5
     stages: int | None = None
     stage_steps: int = 25
+    coarse_steps: int = 0
     sample: int | None = None
     reach: float = 0.2
     tolerance: float = 0.0
@@ -118,7 +122,7 @@ class PwanSettings:
                 *("frequency", "network_rate", "rate", "beta", "sigma", "nearest_rate", "threshold_start"),
             ),
             at_least_zero=(
-                *("features", "sample", "steps", "warmup", "penalty_every", "stages", "nearest_steps"),
+                *("features", "sample", "steps", "warmup", "penalty_every", "stages", "nearest_steps", "coarse_steps"),
                 *("reach", "kappa", "coherence", "affine_penalty", "pull", "tolerance", "distance_start", "clip"),
                 "activation_slope",
             ),
@@ -133,6 +137,11 @@ class PwanSettings:
         if self.refinement == "soft" and self.parametrisation == "free" and self.transform == "nonrigid":
             raise ValueError(
                 "the soft refinement works on the modes; take refinement=nearest with parametrisation=free"
+            )
+
+        if self.coarse_steps and self.parametrisation == "free" and self.transform == "nonrigid":
+            raise ValueError(
+                "a coarse registration leads on by its modes; take coarse_steps=0 with parametrisation=free"
             )
 
     def for_case(self, kind: Kind, *, whole: bool, equal: bool, points: int) -> PwanSettings:

@@ -82,9 +82,10 @@ class Solver:
         self.span = None if span is None else span.to(self.device, self.dtype)
         self.identity = self.transform.parameters.detach().clone()
         self.pull = Pull.of(problem, self.whole.transform, self.whole.reference, settings.pull)
+        first = self.pull if problem.guess is None else Pull.towards(self.whole.transform, problem.guess)
+        if first is not None:
+            self.transform.parameters.copy_(self._as_on_first(begun(first, self.whole, settings)))
         if self.pull is not None:  # the same on all ranks, whose energies' gradients are not summed
-            start = begun(self.pull, self.whole, settings, problem)
-            self.transform.parameters.copy_(self._as_on_first(start))
             self.pull = self.pull.placed(lambda tensor: self._as_on_first(tensor).to(self.device))
         self.network = PotentialNetwork(architecture(settings), d, seeds)
         convert(self.network, self.device, self.dtype)
