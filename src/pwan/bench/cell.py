@@ -42,7 +42,7 @@ class Cell:
 # axes and methods' settings that earlier rows do not have, with the value those rows stand for: they keep their hash
 LATER: dict[str, Any] = {"voxel": 0.0, "crop": "both"}
 # no cell has pairs, so that pull changes no row
-LATER_SETTINGS: dict[str, Any] = {"coarse_steps": 0, "reach": 0.0, "sample": 0, "pull": PULL}
+LATER_SETTINGS: dict[str, Any] = {"coarse_steps": 0, "reach": 0.0, "sample": 0, "sample_first": 0, "pull": PULL}
 
 AXES = ["shape", "shape_source", *(f.name for f in fields(SynthesisSettings)), "seed"]
 

@@ -58,7 +58,7 @@ def register(
     """
     if not settings.coarse_steps:
         return drive(problem, settings, seeds=seeds, observer=observer)
-    quick = replace(settings, coarse_steps=0, steps=settings.coarse_steps, refinement="none", sample=0)
+    quick = replace(settings, coarse_steps=0, steps=settings.coarse_steps, refinement="none", sample=0, sample_first=0)
     started = time.perf_counter()
     few = sampled(problem, seeds)
     there = drive(few, quick, seeds=seeds, observer=_part_of(observer, 0, problem.source))

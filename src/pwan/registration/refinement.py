@@ -6,9 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
 import torch
+from scipy.sparse import csr_array
 from scipy.spatial import KDTree
 from torch import Tensor
 
@@ -23,6 +26,7 @@ if TYPE_CHECKING:  # pairs imports this module
 # and of the reference the same share: a mass of the sample would otherwise find fewer partners than it has points. What
 # one sample gives is off by the chance that points of both sets have near partners; the mean over some of them is less.
 SOFT_POINTS, SAMPLES = 3000, 4
+CUT, SPARSE = 5.0, 0.1  # sigmas within which a kernel is held where that is less than this share of all pairs
 SOFT_REFERENCE = 12_000  # of the reference at most so many, whatever the share: a body in a whole street's scan
 
 
@@ -133,14 +137,13 @@ def _anneal(
         annealed = step / max(1, settings.steps - 1)
         sigma = settings.sigma_start * (settings.sigma_end / settings.sigma_start) ** annealed
         moved = torch.bmm(design, current)
-        kernel = torch.cdist(moved, x, compute_mode="donot_use_mm_for_euclid_dist").square_()
-        kernel.mul_(-0.5 / sigma**2).exp_()  # (B, n, q)
+        to_source, to_reference = _kernel(moved, x, sigma)
         v = torch.ones_like(x[..., :1])
         for _ in range(settings.scalings):
-            u = 1.0 / (torch.bmm(kernel, v) + settings.slack)  # (B, n, 1)
-            v = 1.0 / (torch.bmm(kernel.mT, u) + settings.slack)  # (B, q, 1)
-        weight = u * torch.bmm(kernel, v)  # (B, n, 1) what each source point sends
-        image = u * torch.bmm(kernel, v * x)  # (B, n, D), times the weight
+            u = 1.0 / (to_source(v) + settings.slack)  # (B, n, 1)
+            v = 1.0 / (to_reference(u) + settings.slack)  # (B, q, 1)
+        weight = u * to_source(v)  # (B, n, 1) what each source point sends
+        image = u * to_source(v * x)  # (B, n, D), times the weight
         if kept_mass is not None:
             rank = weight[..., 0].argsort(dim=1, descending=True, stable=True).argsort(dim=1)
             keep = (kept_mass[:, None] - rank).clamp(0.0, 1.0)[..., None]  # the point at the threshold in part
@@ -162,6 +165,36 @@ def _anneal(
     if transform.kind == "rigid":
         return rigid_parameters(current, start)
     return current.to(start.dtype)
+
+
+def _kernel(moved: Tensor, x: Tensor, sigma: float) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
+    """The products with exp(-d^2 / (2 sigma^2)) between points (B, n, D) and (B, q, D), and with its transpose: from
+    (B, q, k) to (B, n, k), and back. On the CPU only near pairs are held where that saves most of the work."""
+    if moved.device.type == "cpu":
+        near = [_near(y.numpy(), there.numpy(), sigma) for y, there in zip(moved, x, strict=True)]
+        if None not in near:
+            kernels = [kernel for kernel in near if kernel is not None]
+
+            def product(matrices: list[csr_array], values: Tensor) -> Tensor:
+                each = [torch.from_numpy(m @ one.numpy()) for m, one in zip(matrices, values, strict=True)]
+                return torch.stack(each)
+
+            return partial(product, kernels), partial(product, [kernel.T for kernel in kernels])
+    kernel = torch.cdist(moved, x, compute_mode="donot_use_mm_for_euclid_dist").square_()
+    kernel.mul_(-0.5 / sigma**2).exp_()  # (B, n, q)
+    return partial(torch.bmm, kernel), partial(torch.bmm, kernel.mT)
+
+
+def _near(y: np.ndarray, x: np.ndarray, sigma: float) -> csr_array | None:
+    """(n, q) the kernel where it is more than next to nothing; None where that is in many places, or in undefined ones."""
+    if not np.isfinite(y).all():
+        return None
+    here, there = KDTree(y), KDTree(x)
+    if here.count_neighbors(there, CUT * sigma) > SPARSE * len(y) * len(x):
+        return None
+    kernel = csr_array(here.sparse_distance_matrix(there, CUT * sigma, output_type="coo_matrix"))  # keeps zeros
+    kernel.data = np.exp(kernel.data**2 * (-0.5 / sigma**2))
+    return kernel
 
 
 def _subsample(n: int, share: float, seeds: list[int], purpose: tuple[str, int], device: torch.device) -> Tensor | None:

@@ -10,7 +10,8 @@ from pwan.registration.transform import TransformKind
 from pwan.settings import check_ranges
 from pwan.transport.objective import Kind
 
-LARGE, SAMPLE = 16_000, 8000  # source points from which a step looks at a sample, and how many
+# source points from which a step looks at a sample, and how many that are in the first stage and then
+LARGE, SAMPLE_FIRST, SAMPLE = 10_000, 2000, 5000
 PULL = 3.0  # of known pairs: 1 leaves a turned set in part where it was, 10 gains nothing but follows a wrong pair more
 
 
@@ -51,6 +52,9 @@ class PwanSettings:
             fewer ``steps`` are left to do.
         sample: points of the source that a step looks at, with the same share of the reference: all points in turn, a
             sample a step. 0 looks at all in each step; None at all of up to ``LARGE`` points, else at ``SAMPLE``.
+        sample_first: the same of the first stage, which brings the sets together: the later ones need more points to
+            come as near as with all. 0 for as many as later; None for ``SAMPLE_FIRST`` where ``sample`` is None and
+            more than ``LARGE`` points are there, else 0.
         reach: of the mass type with its exact threshold, in the stages after the first: a matched point farther than
             this, and than two spacings of the reference, from its partner pulls no more; 0 for off. Two samples of one
             surface differ by chance in the number of points on a limb, and mass would flow along it to make up for
@@ -100,6 +104,7 @@ class PwanSettings:
     stage_steps: int = 25
     coarse_steps: int = 0
     sample: int | None = None
+    sample_first: int | None = None
     reach: float = 0.2
     tolerance: float = 0.0
     distance_start: float = 0.2
@@ -122,7 +127,8 @@ class PwanSettings:
                 *("frequency", "network_rate", "rate", "beta", "sigma", "nearest_rate", "threshold_start"),
             ),
             at_least_zero=(
-                *("features", "sample", "steps", "warmup", "penalty_every", "stages", "nearest_steps", "coarse_steps"),
+                *("features", "sample", "steps", "warmup", "penalty_every", "stages", "nearest_steps"),
+                *("coarse_steps", "sample_first"),
                 *("reach", "kappa", "coherence", "affine_penalty", "pull", "tolerance", "distance_start", "clip"),
                 "activation_slope",
             ),
@@ -152,7 +158,9 @@ class PwanSettings:
             whole: all of the source is to be matched. equal: both sets have the same number of points.
             points: of the source.
         """
-        defaults: dict[str, Any] = {"steps": 80, "stages": 3, "rate": 5e-3, "sample": SAMPLE if points > LARGE else 0}
+        defaults: dict[str, Any] = {"steps": 80, "stages": 3, "rate": 5e-3, "sample": 0, "sample_first": 0}
+        if self.sample is None and points > LARGE:
+            defaults |= {"sample": SAMPLE, "sample_first": SAMPLE_FIRST}
         if not whole:
             defaults |= {"coherence": 0.03, "affine_penalty": 1.0}
         elif equal:
@@ -189,6 +197,7 @@ class PaperSettings(PwanSettings):
     reach: float = 0.0
     rank: int = 500
     sample: int | None = 0
+    sample_first: int | None = 0
     refinement: Literal["soft", "nearest", "none"] = "nearest"
     nearest_of: Literal["source", "reference"] = "source"
 

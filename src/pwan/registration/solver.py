@@ -57,7 +57,8 @@ class Solver:
         seeds: Sequence[int],
         place: Place | None = None,
     ) -> None:
-        self.settings, self.kind, self.count = settings, kind, len(problem)
+        self.settings, self.kind, self.seeds, self.count = settings, kind, list(seeds), len(problem)
+        self.captured: torch.cuda.CUDAGraph | None = None
         place = place or Place()
         self.ranks, self.device, self.dtype = place.ranks, torch.device(place.device), place.dtype
         (_, self.q, _), (_, self.r, d) = problem.reference.shape, problem.source.shape  # of all ranks together
@@ -103,7 +104,6 @@ class Solver:
         self.schedule = Schedule(settings, self.distance, distances)
         self.trained = [self.network.parameters, *([self.learned_threshold] if learned else [])]
         # a captured step can hold neither messages, nor matrix exponentials, nor an RMSprop whose rate changes
-        self.captured: torch.cuda.CUDAGraph | None = None
         self.may_capture = (
             self.device.type == "cuda"
             and self.ranks.size == 1
@@ -129,22 +129,7 @@ class Solver:
             self.transform_optimiser = torch.optim.RMSprop([self.transform.parameters], lr=settings.rate, foreach=False)
         self.network_gradient = torch.zeros_like(self.network.parameters)
         self.mean, self.mean_count = torch.zeros_like(self.transform.parameters), 0
-        # what a step looks at: all of this rank's points, or a sample of them that each step draws anew
-        assert settings.sample is not None
-        self.share = min(1.0, settings.sample / self.r) if settings.sample else 1.0
-        self.draws = [
-            [Draws(points.shape[1], self.share, (seed, "sample", name, self.ranks.rank)) for seed in seeds]
-            for name, points in (("source", source), ("reference", self.reference))
-        ]
-        self.sample_r, self.sample_q = (  # of all ranks together
-            sum(Draws.size_of(part, self.share) for part in self.ranks.parts(n)) for n in (self.r, self.q)
-        )
-        self.sampled = self.transform
-        if self.share == 1.0:
-            self.reference_features = self.network.features(self.reference)
-            self.points = self.transform.points()  # (B, n, D) where the source points that the step looks at are
-        else:
-            self._draw()
+        self._look_at(self._wanted())
         self.limit = ESCAPE * max(
             float(self.whole.reference.abs().max()), float(self.whole.transform.source.abs().max())
         )
@@ -203,6 +188,8 @@ class Solver:
         stage, within, length = self.schedule.stage()
         if stage > 0 and within == 0:
             self.transform.parameters.copy_(self.mean)  # each further stage starts from the mean of the one before
+            if self.looked != self._wanted():
+                self._look_at(self._wanted())
             self.points.copy_(self.sampled.points())
         if within == 0:
             self.mean.zero_()
@@ -262,6 +249,31 @@ class Solver:
             self.captured = graph
         self.captured.replay()
         return self._outcome
+
+    def _wanted(self) -> int:
+        """How many points of the source the next step is to look at, of all ranks together."""
+        s = self.settings
+        assert s.sample is not None and s.sample_first is not None
+        wanted = s.sample_first if s.sample_first and self.schedule.stage()[0] == 0 else s.sample
+        return min(wanted or self.r, self.r)
+
+    def _look_at(self, points: int) -> None:
+        """From the next step on, look at so many points of the source and the same share of the reference: all of this
+        rank's, or a sample of them that each step draws anew."""
+        self.looked, self.share = points, points / self.r
+        self.draws = [
+            [Draws(of_set.shape[1], self.share, (seed, "sample", name, self.ranks.rank)) for seed in self.seeds]
+            for name, of_set in (("source", self.transform.source), ("reference", self.reference))
+        ]
+        self.sample_r, self.sample_q = (  # of all ranks together
+            sum(Draws.size_of(part, self.share) for part in self.ranks.parts(n)) for n in (self.r, self.q)
+        )
+        self.sampled, self.captured = self.transform, None
+        if self.share == 1.0:
+            self.reference_features = self.network.features(self.reference)
+            self.points = self.transform.points()  # (B, n, D) where the source points that the step looks at are
+        else:
+            self._draw()
 
     def _draw(self) -> None:
         """The points that this step looks at, where it does not look at all; into the tensors of the draw before."""
@@ -442,10 +454,13 @@ class Solver:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a state that :meth:`state_dict` of an equally built solver gave."""
+        self.schedule.move_to(state["steps_done"])
         with torch.no_grad():
             self.network.parameters.copy_(state["network"])
             self.learned_threshold.copy_(state["learned_threshold"])
             self.transform.parameters.copy_(state["transform"])
+            if self.looked != self._wanted():
+                self._look_at(self._wanted())
             self.points.copy_(self.sampled.points())
         # load_state_dict keeps the tensors it is given
         self.network_optimiser.load_state_dict(copy.deepcopy(state["network_optimiser"]))
@@ -454,7 +469,6 @@ class Solver:
             getattr(self, name).copy_(state[name])
         self.mean_count = state["mean_count"]
         self.captured = None  # the optimisers hold other tensors now
-        self.schedule.move_to(state["steps_done"])
 
 
 def of_problems(state: Any, rows: list[int]) -> Any:
