@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -151,16 +152,36 @@ def test_samples_of_large_sets_are_the_same_share_of_both(monkeypatch: pytest.Mo
     half = Transform("nonrigid", transform.source[:, :40], transform.basis[:, :40])  # type: ignore[index]
     far = torch.cat((reference, 10 + torch.rand(1, 320, 3)), 1)  # (1, 400, 3), four of five are outliers
     sizes = []
-    plain = torch.cdist
+    plain = refinement._kernel
 
-    def cdist(*points: Tensor, **more: str) -> Tensor:
-        sizes.append((points[0].shape[1], points[1].shape[1]))
-        return plain(*points, **more)
+    def kernel(y: Tensor, x: Tensor, sigma: float) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
+        sizes.append((y.shape[1], x.shape[1]))
+        return plain(y, x, sigma)
 
-    monkeypatch.setattr(torch, "cdist", cdist)
+    monkeypatch.setattr(refinement, "_kernel", kernel)
     start = half.parameters.detach()
     soft_assignment(half, start, far, torch.tensor([40.0]), SoftSettings(steps=1), [0])
     assert sizes == [(20, 200)] * refinement.SAMPLES
+
+
+@pytest.mark.parametrize("sigma", [0.03, 0.1, 1.0])
+def test_a_kernel_of_near_pairs_gives_the_products_of_all_pairs(sigma: float) -> None:
+    generator = torch.Generator().manual_seed(0)
+    y, x = (torch.randn(2, n, 3, generator=generator, dtype=torch.float64) for n in (300, 400))
+    x[0, :20] = y[0, :20]  # no distance at all
+    u, v = (torch.rand(2, n, 2, generator=generator, dtype=torch.float64) for n in (300, 400))
+    kernel = torch.exp(-0.5 * (y[:, :, None] - x[:, None]).square().sum(-1) / sigma**2)
+    to_source, to_reference = refinement._kernel(y, x, sigma)
+    torch.testing.assert_close(to_source(v), kernel @ v, rtol=1e-9, atol=1e-4)
+    torch.testing.assert_close(to_reference(u), kernel.mT @ u, rtol=1e-9, atol=1e-4)
+    is_sparse = refinement._near(y[0].numpy(), x[0].numpy(), sigma) is not None
+    assert is_sparse == (sigma < 1.0)
+
+
+def test_a_kernel_of_points_that_left_the_finite_is_not_searched_for_near_pairs() -> None:
+    y, x = torch.full((1, 10, 3), math.nan, dtype=torch.float64), torch.rand(1, 12, 3, dtype=torch.float64)
+    to_source, _ = refinement._kernel(y, x, 0.03)
+    assert bool(to_source(torch.ones(1, 12, 1, dtype=torch.float64)).isnan().all())
 
 
 def test_of_a_large_source_the_mean_over_samples_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from pwan import shapes
 from pwan.problem import RegistrationProblem, mean_squared_error
 from pwan.registration.pipeline import Registration, register
 from pwan.registration.presets import resolved
-from pwan.registration.settings import LARGE, SAMPLE, PaperSettings, PwanSettings
+from pwan.registration.settings import LARGE, SAMPLE, SAMPLE_FIRST, PaperSettings, PwanSettings
 from pwan.registration.start import Draws
 from pwan.synthesis import SynthesisSettings, make_problem
 
@@ -80,12 +80,28 @@ def test_a_step_sees_the_sample_and_the_mass_is_its_share(monkeypatch: pytest.Mo
     assert transported.tolist() == pytest.approx([180.0, 180.0])
 
 
-def test_a_run_goes_on_from_any_step_to_the_bit() -> None:
+@pytest.mark.parametrize(("later", "points"), [(50, 50), (0, 200)])
+def test_the_first_stage_sees_a_smaller_sample(later: int, points: int) -> None:
+    registration = Registration(
+        problem(200, outlier_ratio=0.5), PwanSettings(sample_first=20, sample=later, **SMALL), [0, 1]
+    )
+    seen = []
+    while not registration.leaving():
+        registration.step()
+        seen.append(registration.solver.points.shape[1])
+    assert seen == [20] * 12 + [points] * 6
+    _, transported = registration.solver.evaluate(registration.solver.answer())
+    assert transported.tolist() == pytest.approx([200.0, 200.0])
+
+
+@pytest.mark.parametrize("at", [5, 12, 14])  # the second stage begins with the 13th step
+@pytest.mark.parametrize("samples", [{"sample": 40}, {"sample": 40, "sample_first": 15}, {"sample_first": 15}])
+def test_a_run_goes_on_from_any_step_to_the_bit(at: int, samples: dict[str, int]) -> None:
     given = problem(120, outlier_ratio=0.5)
-    settings = PwanSettings(sample=40, **SMALL)
+    settings = PwanSettings(**{"sample": 0, **samples}, **SMALL)
     unbroken = register(given, settings, seeds=[0, 1])
     first, second = (Registration(given, settings, [0, 1]) for _ in range(2))
-    for _ in range(5):
+    for _ in range(at):
         first.step()
     second.load_state_dict(first.state_dict())
     while not second.solver.finished:
@@ -95,9 +111,12 @@ def test_a_run_goes_on_from_any_step_to_the_bit() -> None:
 
 def test_who_samples_follows_from_the_size() -> None:
     torus = torch.from_numpy(shapes.load("torus").points.copy())
-    for n, sample in ((LARGE, 0), (LARGE + 1, SAMPLE)):
+    for n, sample, of_first in ((LARGE, 0, 0), (LARGE + 1, SAMPLE, SAMPLE_FIRST)):
         points = torus[torch.arange(n) % len(torus)][None]
         given = RegistrationProblem(points, points)
-        assert resolved(given, PwanSettings())["sample"] == sample
-        assert resolved(given, PwanSettings(sample=7))["sample"] == 7
+        used = resolved(given, PwanSettings())
+        assert (used["sample"], used["sample_first"]) == (sample, of_first)
+        used = resolved(given, PwanSettings(sample=7))
+        assert (used["sample"], used["sample_first"]) == (7, 0)
+        assert resolved(given, PwanSettings(sample_first=7))["sample_first"] == 7
         assert resolved(given, PaperSettings())["sample"] == 0  # the paper's steps look at all points

@@ -95,7 +95,7 @@ def sampled(problem: RegistrationProblem, seeds: Sequence[int]) -> RegistrationP
     kept = rows[0].shape[1] / r
     pairs = problem.pairs
     if pairs is not None:  # their places among the rows, which are in order
-        pairs = torch.stack([torch.searchsorted(of, pairs[..., side]) for side, of in enumerate(rows)], -1)
+        pairs = torch.stack([torch.searchsorted(of, pairs[..., side].contiguous()) for side, of in enumerate(rows)], -1)
     return replace(
         problem,
         source=take_rows(problem.source, rows[0]),

@@ -186,7 +186,7 @@ def _kernel(moved: Tensor, x: Tensor, sigma: float) -> tuple[Callable[[Tensor], 
 
 
 def _near(y: np.ndarray, x: np.ndarray, sigma: float) -> csr_array | None:
-    """(n, q) the kernel where it is more than next to nothing; None where that is in many places, or in undefined ones."""
+    """(n, q) the kernel where it is more than next to nothing; None where that is in many places, or y not finite."""
     if not np.isfinite(y).all():
         return None
     here, there = KDTree(y), KDTree(x)
