@@ -70,8 +70,11 @@ def method_list(name):
 
 def method_file(method):
     """The method behind an entry of the list of methods, which may be a variant's name."""
-    node = yaml.safe_load((CONF / "method" / f"{method}.yaml").read_text())[method]
-    return node.get("method", method)
+    return node(method).get("method", method)
+
+
+def node(method):
+    return yaml.safe_load((CONF / "method" / f"{method}.yaml").read_text())[method] or {}
 
 
 def small(name):
@@ -87,6 +90,8 @@ def small(name):
     for method in method_list(name):
         settings = vars(methods.settings(method_file(method)))
         overrides += [f"method.{method}.{key}={value}" for key, value in SMALL.items() if key in settings]
+        if node(method).get("coarse_steps"):
+            overrides.append(f"method.{method}.coarse_steps=3")
     return overrides
 
 

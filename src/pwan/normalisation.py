@@ -93,8 +93,8 @@ def normalise(
             (outliers far beyond the shape would blow the source up).
         keep_scale: divide both by the reference's radius whatever the mode, for transforms that may not scale.
 
-    A distance threshold is divided by the reference's scale; the mass stays. Warns when the extents of the two sets
-    differ more than threefold.
+    A distance threshold is divided by the reference's scale, a guess goes into the reference's frame; the mass stays.
+    Warns when the extents of the two sets differ more than threefold.
     """
     source, reference = problem.source, problem.reference
     source_centre, reference_centre = source.mean(1, keepdim=True), reference.mean(1, keepdim=True)

@@ -63,6 +63,11 @@ class RegistrationProblem:
         for name in ("truth", "guess"):
             if (where := getattr(self, name)) is not None and where.shape != self.source.shape:
                 raise ValueError(f"{name} must have the shape of source {(b, r, d)}, got {tuple(where.shape)}")
+        if self.guess is not None and not (self.guess.dtype == torch.float64 and bool(self.guess.isfinite().all())):
+            raise ValueError(
+                f"guess must be finite and float64, got {self.guess.dtype} with {int((~self.guess.isfinite()).sum())} "
+                "numbers that are not finite; leave it out where nothing is known"
+            )
         for name in ("mass", "distance"):
             value = getattr(self, name)
             if value is None:
@@ -189,11 +194,18 @@ class RegistrationResult:
 
 @dataclass(frozen=True)
 class Progress:
-    """What an observer of a running method is told: the step just done, of how many, and where the source is."""
+    """What an observer of a running method is told: the step just done, of how many, and where the source is.
+
+    Attributes:
+        transformed: computes (B, r, D) in input coordinates when called.
+        before: how many of the steps lead to where the source begins and leave it where it is; the method's own are
+            the others.
+    """
 
     step: int
     steps: int
-    transformed: Callable[[], Tensor]  # computes (B, r, D) in input coordinates when called
+    transformed: Callable[[], Tensor]
+    before: int = 0
 
 
 Observer = Callable[[Progress], None]

@@ -174,8 +174,27 @@ def test_a_kernel_of_near_pairs_gives_the_products_of_all_pairs(sigma: float) ->
     to_source, to_reference = refinement._kernel(y, x, sigma)
     torch.testing.assert_close(to_source(v), kernel @ v, rtol=1e-9, atol=1e-4)
     torch.testing.assert_close(to_reference(u), kernel.mT @ u, rtol=1e-9, atol=1e-4)
-    is_sparse = refinement._near(y[0].numpy(), x[0].numpy(), sigma) is not None
-    assert is_sparse == (sigma < 1.0)
+    assert (refinement._near_pairs(y[0], x[0], sigma) is not None) == (sigma < 1.0)
+
+
+def test_each_problem_of_a_batch_decides_for_itself_whether_it_holds_near_pairs_alone() -> None:
+    generator = torch.Generator().manual_seed(0)
+    y, x = (torch.randn(2, n, 3, generator=generator, dtype=torch.float64) for n in (200, 300))
+    y[1], x[1] = 0.05 * y[1], 0.05 * x[1]  # all near each other
+    v = torch.rand(2, 300, 1, generator=generator, dtype=torch.float64)
+    together = refinement._kernel(y, x, 0.1)[0](v)
+    for k in range(2):
+        assert torch.equal(refinement._kernel(y[k : k + 1], x[k : k + 1], 0.1)[0](v[k : k + 1]), together[k : k + 1])
+
+
+def test_few_points_far_apart_are_still_fitted() -> None:
+    # at the end no point has another within five sigma, but what is next to nothing is still in proportion
+    generator = torch.Generator().manual_seed(1)
+    y = torch.randn(1, 8, 3, generator=generator, dtype=torch.float64)
+    x = y + 0.15 * torch.randn(1, 8, 3, generator=generator, dtype=torch.float64)
+    transform = Transform("rigid", y, None)
+    found = soft_assignment(transform, transform.parameters.detach(), x, None, SoftSettings.for_case(whole=True), [0])
+    assert float((transform.points(found) - x).square().sum(-1).mean().sqrt()) < 0.5
 
 
 def test_a_kernel_of_points_that_left_the_finite_is_not_searched_for_near_pairs() -> None:

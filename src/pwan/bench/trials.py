@@ -163,23 +163,23 @@ class _OnTheWay:
         self.snapshots: dict[int, Tensor] = {}  # (B, r, D) float32 by the step
 
     def __call__(self, progress: Progress) -> None:
-        now, steps = time.monotonic(), max(progress.steps, 1)
+        now, step, steps = time.monotonic(), progress.step - progress.before, max(progress.steps - progress.before, 1)
         due = now - self.reported >= REPORT_EVERY
-        kept = progress.step % max(1, steps // CURVE_POINTS) == 0 or progress.step == steps
+        kept = step > 0 and (step % max(1, steps // CURVE_POINTS) == 0 or step == steps)
         kept = kept and len(self.truth) == 1  # methods that take a batch's problems in turn count the batch's steps
-        wanted = self.with_snapshots and progress.step in {math.ceil(share * steps) for share in SNAPSHOTS}
+        wanted = self.with_snapshots and step in {math.ceil(share * steps) for share in SNAPSHOTS}
         if not (due or kept or wanted):
             return
         points = progress.transformed().cpu()
         errors = mean_squared_error(points, self.truth)
         if due:
             self.reported = now
-            self.report((progress.step / steps, float(errors.mean())))
+            self.report((progress.step / max(progress.steps, 1), float(errors.mean())))
         if kept:
-            self.steps.append(progress.step)
+            self.steps.append(step)
             self.errors.append(errors)
         if wanted:
-            self.snapshots[progress.step] = points.float()
+            self.snapshots[step] = points.float()
 
     def arrays(self, k: int, *, snapshots: bool) -> dict[str, np.ndarray]:
         """What was kept of problem k of the batch."""

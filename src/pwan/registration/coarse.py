@@ -10,25 +10,29 @@ which of them to follow.
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from pwan.problem import Observer, Progress, RegistrationProblem, RegistrationResult, SpaceMap
+from pwan.problem import OK, Observer, Progress, RegistrationProblem, RegistrationResult, SpaceMap
 from pwan.randomness import numpy_generator
 from pwan.registration import pipeline
 from pwan.registration.pairs import GUESS, Pull, begun
+from pwan.registration.presets import resolve, resolve_kind
+from pwan.registration.schedule import Schedule
 from pwan.registration.settings import PwanSettings
 from pwan.registration.transform import take_rows
 from pwan.transport import TransportResult, partial_wasserstein
 from pwan.transport.objective import Kind
 
-COARSE, WIDEST, FEWEST = 2000, 4000, 100  # points of the coarse sets: of the source, of a larger reference, at least
-PASSES, WAY = 3, 100  # registrations in all, and how many steps each is told as
+# points of the coarse sets: of the source, of a larger reference, of the smaller set at least, of either set at most
+COARSE, WIDEST, FEWEST, MOST = 2000, 4000, 100, 10_000
 
 
 class Drive(Protocol):
@@ -59,50 +63,62 @@ def register(
     if not settings.coarse_steps:
         return drive(problem, settings, seeds=seeds, observer=observer)
     quick = replace(settings, coarse_steps=0, steps=settings.coarse_steps, refinement="none", sample=0, sample_first=0)
-    started = time.perf_counter()
-    few = sampled(problem, seeds)
-    there = drive(few, quick, seeds=seeds, observer=_part_of(observer, 0, problem.source))
-    back = drive(turned_round(few), quick, seeds=seeds, observer=_part_of(observer, 1, problem.source))
-    assert there.transform is not None
-    guess, words = torch.empty_like(problem.source), []
-    for k, seed in enumerate(seeds):
-        found = _way_back(few.select([k]), quick, seed, there.transformed[k], back.transformed[k])
-        guess[k] = (found or there.transform[k])(problem.source[k])
-        words.append("of the reference onto the source" if found else "of fewer points")
-    seconds = (time.perf_counter() - started) / len(problem)
     fine = replace(settings, coarse_steps=0)
-    result = drive(replace(problem, guess=guess), fine, seeds=seeds, observer=_part_of(observer, 2, problem.source))
+    told = _parts(observer, problem, fine)
+    clock = time.perf_counter()
+    few = sampled(problem, seeds)
+    with warnings.catch_warnings():  # the registration of all points warns of its extents
+        warnings.filterwarnings("ignore", message="the extents differ")
+        each = [pipeline.Registration(few.select([k]), quick, [seed]) for k, seed in enumerate(seeds)]
+        own = time.perf_counter() - clock  # beside what the registrations say of themselves
+        there = drive(few, quick, seeds=seeds, observer=told[0])
+        back = drive(turned_round(few, each), quick, seeds=seeds, observer=told[1])
+        clock = time.perf_counter()
+        guess, words = (problem.source if problem.guess is None else problem.guess).clone(), []
+        for k, running in enumerate(each):
+            lead, word = _lead(running, there, back, k)
+            words.append(word)
+            if lead is not None:
+                guess[k] = lead(problem.source[k])
+        own = (own + time.perf_counter() - clock) / len(problem)
+    result = drive(replace(problem, guess=guess), fine, seeds=seeds, observer=told[2])
     return replace(
         result,
-        seconds=[fine_seconds + seconds for fine_seconds in result.seconds],
-        stop_reason=[
-            f"{reason}; began where a coarse registration {word} led"
-            for reason, word in zip(result.stop_reason, words, strict=True)
-        ],
+        seconds=[sum(of_each) + own for of_each in zip(there.seconds, back.seconds, result.seconds, strict=True)],
+        stop_reason=[f"{reason}; {word}" for reason, word in zip(result.stop_reason, words, strict=True)],
     )
 
 
 def sampled(problem: RegistrationProblem, seeds: Sequence[int]) -> RegistrationProblem:
-    """The same share of both sets, at random but for the points of known pairs, which all stay; without the truth."""
+    """The same share of both sets, at random but for the points of known pairs, of very many those of most weight;
+    without the truth."""
     r, q = problem.source.shape[1], problem.reference.shape[1]
-    share = min(1.0, COARSE / r, WIDEST / q)
-    least = max(FEWEST, 0 if problem.pairs is None else problem.pairs.shape[1])
+    share = max(min(COARSE / r, WIDEST / q), FEWEST / min(r, q))
+    share = min(1.0, share, MOST / max(r, q))
+    pairs, weights = problem.pairs, problem.pair_weights
+    if pairs is not None and pairs.shape[1] > COARSE // 2:
+        most = torch.ones(pairs.shape[:2]) if weights is None else weights
+        kept = most.argsort(dim=1, descending=True, stable=True)[:, : COARSE // 2]
+        pairs, weights = take_rows(pairs, kept), None if weights is None else weights.gather(1, kept)
     rows = []
     for side, (name, n) in enumerate((("source", r), ("reference", q))):
-        size = min(n, max(least, round(share * n)))
-        needed = [None if problem.pairs is None else problem.pairs[k, :, side] for k in range(len(problem))]
+        size = min(n, max(FEWEST, round(share * n), 0 if pairs is None else pairs.shape[1]))
+        needed = [None if pairs is None else pairs[k, :, side] for k in range(len(problem))]
         rows.append(torch.stack([_rows(n, size, *each, name) for each in zip(seeds, needed, strict=True)]))
-    kept = rows[0].shape[1] / r
-    pairs = problem.pairs
+    size, smaller = rows[0].shape[1], min(part.shape[1] for part in rows)
+    mass = problem.mass
+    if mass is not None:  # the whole of a set stays the whole of it, whatever rounding does
+        mass = torch.where(mass >= min(r, q), float(smaller), (mass * size / r).clamp(max=smaller))
     if pairs is not None:  # their places among the rows, which are in order
         pairs = torch.stack([torch.searchsorted(of, pairs[..., side].contiguous()) for side, of in enumerate(rows)], -1)
-    return replace(
-        problem,
+    return RegistrationProblem(
         source=take_rows(problem.source, rows[0]),
         reference=take_rows(problem.reference, rows[1]),
-        mass=None if problem.mass is None else (problem.mass * kept).clamp(max=min(part.shape[1] for part in rows)),
-        truth=None,
+        mass=mass,
+        distance=problem.distance,
         pairs=pairs,
+        pair_weights=weights,
+        guess=None if problem.guess is None else take_rows(problem.guess, rows[0]),
     )
 
 
@@ -115,34 +131,55 @@ def _rows(n: int, size: int, seed: int, needed: Tensor | None, name: str) -> Ten
     return order[:size].sort().values
 
 
-def turned_round(problem: RegistrationProblem) -> RegistrationProblem:
-    """The reference onto the source, with the same limit."""
-    pairs = None if problem.pairs is None else problem.pairs.flip(-1)
-    return replace(problem, source=problem.reference, reference=problem.source, truth=None, pairs=pairs)
-
-
-def _way_back(
-    problem: RegistrationProblem, settings: PwanSettings, seed: int, there: Tensor, back: Tensor
-) -> SpaceMap | None:
-    """The inverse of what brought the reference of one problem to ``back`` (q, D), or None where ``there`` (r, D), the
-    source brought to the reference, is nearer.
-
-    A map with two sheets near each other has no inverse of its own: each source point goes where the optimal transport
-    takes it from ``back``, as smoothly as the transform can.
-    """
-    running = pipeline.Registration(problem, settings, [seed])
-    # a scale that the frame takes away is none that one direction has the better of
-    unit = float(running.frame.reference_scale / running.frame.source_scale)
-    forward, backward = (
-        _transport(running.input, running.kind, *sets)
-        for sets in ((problem.reference[0], there), (back * unit, problem.source[0] * unit))
+def turned_round(problem: RegistrationProblem, running: Sequence[pipeline.Registration]) -> RegistrationProblem:
+    """The reference onto the source, with the same limits; ``running`` are the problems, each with its frame."""
+    return RegistrationProblem(
+        source=problem.reference,
+        reference=problem.source,
+        mass=problem.mass,
+        distance=None if problem.distance is None else problem.distance / torch.tensor([_unit(one) for one in running]),
+        pairs=None if problem.pairs is None else problem.pairs.flip(-1),
+        pair_weights=problem.pair_weights,
     )
-    if forward.value <= backward.value:
-        return None
-    carried = torch.from_numpy(backward.plan)  # (q, r)
-    partner = torch.stack((torch.arange(carried.shape[1]), carried.argmax(0)), -1)  # (r, 2)
+
+
+def _unit(running: pipeline.Registration) -> float:
+    """The reference's unit of length over that of the source, where the frame takes it away; of one problem."""
+    return float(running.frame.reference_scale / running.frame.source_scale)
+
+
+def _lead(
+    running: pipeline.Registration, there: RegistrationResult, back: RegistrationResult, k: int
+) -> tuple[SpaceMap | None, str]:
+    """Where problem k is to begin, and in words why: with what brought the source to the reference, or the inverse of
+    what brought the reference to the source, whichever leaves less. None where both have failed.
+
+    Args:
+        running: of problem k alone, at its start.
+    """
+    problem, unit = running.input, _unit(running)
+    ways = (
+        (there, problem.reference[0], there.transformed[k]),
+        (back, back.transformed[k] * unit, problem.source[0] * unit),
+    )
+    left = [_transport(problem, running.kind, *sets) if result.status[k] == OK else None for result, *sets in ways]
+    forward, backward = left
+    if forward is None and backward is None:
+        return None, "both coarse registrations failed"
+    if backward is None or (forward is not None and forward.value <= backward.value):
+        assert there.transform is not None
+        return there.transform[k], "began where a coarse registration of fewer points led"
+    return _inverse(
+        running, torch.from_numpy(backward.plan)
+    ), "began where a coarse registration of the reference onto the source led"
+
+
+def _inverse(running: pipeline.Registration, plan: Tensor) -> SpaceMap:
+    """A map with two sheets near each other has no inverse of its own: each source point goes where the optimal
+    transport ``plan`` (q, r) takes it from the reference brought to it, as smoothly as the transform can."""
+    partner = torch.stack((torch.arange(plan.shape[1]), plan.argmax(0)), -1)  # (r, 2)
     whole = running.solver.whole
-    pull = Pull(whole.transform, whole.reference, partner[None], carried.sum(0)[None], GUESS)
+    pull = Pull(whole.transform, whole.reference, partner[None], plan.sum(0)[None], GUESS)
     maps = running.space_maps(begun(pull, whole, running.settings))
     assert maps is not None
     return maps[0]
@@ -156,14 +193,25 @@ def _transport(problem: RegistrationProblem, kind: Kind, reference: Tensor, sour
     return partial_wasserstein(reference, source, mass=mass, distance=distance, reference_weights=weights)
 
 
-def _part_of(observer: Observer | None, number: int, source: Tensor) -> Observer | None:
-    """An observer of one of the three registrations, each of which is a third of the way; before the last one the
-    source stays where it is."""
+def _parts(
+    observer: Observer | None, problem: RegistrationProblem, settings: PwanSettings
+) -> Sequence[Observer | None]:
+    """Observers of the three registrations, each of which is a third of the way. During the first two the source stays
+    where it is."""
     if observer is None:
-        return None
+        return None, None, None
+    kind, limited = resolve_kind(problem, settings.type)
+    own = Schedule(resolve(settings, limited, kind)[0], None, None).total
+    last = 0
 
-    def told(progress: Progress) -> None:
-        step = round((number + progress.step / progress.steps) * WAY)
-        observer(Progress(step, PASSES * WAY, progress.transformed if number == PASSES - 1 else lambda: source))
+    def coarse(progress: Progress, number: int) -> None:
+        nonlocal last
+        step = own * (number * progress.steps + progress.step) // progress.steps
+        if step > last:  # a coarse step is less than one of these
+            last = step
+            observer(Progress(step, 3 * own, lambda: problem.source, before=2 * own))
 
-    return told
+    def fine(progress: Progress) -> None:
+        observer(replace(progress, step=2 * own + progress.step, steps=2 * own + progress.steps, before=2 * own))
+
+    return partial(coarse, number=0), partial(coarse, number=1), fine

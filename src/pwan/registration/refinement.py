@@ -22,11 +22,14 @@ from pwan.transport.objective import largest_share
 if TYPE_CHECKING:  # pairs imports this module
     from pwan.registration.pairs import Pull
 
+Product = Callable[[Tensor], Tensor]
+
 # The soft assignment holds a matrix of source by reference points. Of a larger source it takes samples of this size,
 # and of the reference the same share: a mass of the sample would otherwise find fewer partners than it has points. What
 # one sample gives is off by the chance that points of both sets have near partners; the mean over some of them is less.
 SOFT_POINTS, SAMPLES = 3000, 4
-CUT, SPARSE = 5.0, 0.1  # sigmas within which a kernel is held where that is less than this share of all pairs
+# sigmas within which a kernel is held, where that is less than this share of all pairs, and not of fewer points
+CUT, SPARSE, DENSE = 5.0, 0.1, 100
 SOFT_REFERENCE = 12_000  # of the reference at most so many, whatever the share: a body in a whole street's scan
 
 
@@ -167,34 +170,45 @@ def _anneal(
     return current.to(start.dtype)
 
 
-def _kernel(moved: Tensor, x: Tensor, sigma: float) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
+def _kernel(moved: Tensor, x: Tensor, sigma: float) -> tuple[Product, Product]:
     """The products with exp(-d^2 / (2 sigma^2)) between points (B, n, D) and (B, q, D), and with its transpose: from
-    (B, q, k) to (B, n, k), and back. On the CPU only near pairs are held where that saves most of the work."""
-    if moved.device.type == "cpu":
-        near = [_near(y.numpy(), there.numpy(), sigma) for y, there in zip(moved, x, strict=True)]
-        if None not in near:
-            kernels = [kernel for kernel in near if kernel is not None]
+    (B, q, k) to (B, n, k), and back. On the CPU only near pairs are held where that saves most of the work, which each
+    problem decides for itself."""
+    if moved.device.type != "cpu":
+        return _all_pairs(moved, x, sigma)
+    each = [
+        _near_pairs(y, there, sigma) or _all_pairs(y[None], there[None], sigma)
+        for y, there in zip(moved, x, strict=True)
+    ]
 
-            def product(matrices: list[csr_array], values: Tensor) -> Tensor:
-                each = [torch.from_numpy(m @ one.numpy()) for m, one in zip(matrices, values, strict=True)]
-                return torch.stack(each)
+    def product(side: int, values: Tensor) -> Tensor:
+        return torch.cat([one[side](values[k : k + 1]) for k, one in enumerate(each)])
 
-            return partial(product, kernels), partial(product, [kernel.T for kernel in kernels])
+    return partial(product, 0), partial(product, 1)
+
+
+def _all_pairs(moved: Tensor, x: Tensor, sigma: float) -> tuple[Product, Product]:
     kernel = torch.cdist(moved, x, compute_mode="donot_use_mm_for_euclid_dist").square_()
     kernel.mul_(-0.5 / sigma**2).exp_()  # (B, n, q)
     return partial(torch.bmm, kernel), partial(torch.bmm, kernel.mT)
 
 
-def _near(y: np.ndarray, x: np.ndarray, sigma: float) -> csr_array | None:
-    """(n, q) the kernel where it is more than next to nothing; None where that is in many places, or y not finite."""
-    if not np.isfinite(y).all():
+def _near_pairs(y: Tensor, x: Tensor, sigma: float) -> tuple[Product, Product] | None:
+    """The same of one problem, (n, D) and (q, D), without the pairs whose value is next to nothing; None where too many
+    are left, or none at all, or points have left the finite, or are so few that a fit rests on what is next to
+    nothing."""
+    if len(y) < DENSE or not bool(y.isfinite().all()):
         return None
-    here, there = KDTree(y), KDTree(x)
-    if here.count_neighbors(there, CUT * sigma) > SPARSE * len(y) * len(x):
+    here, there = KDTree(y.numpy()), KDTree(x.numpy())
+    if not 0 < here.count_neighbors(there, CUT * sigma) <= SPARSE * len(y) * len(x):
         return None
     kernel = csr_array(here.sparse_distance_matrix(there, CUT * sigma, output_type="coo_matrix"))  # keeps zeros
     kernel.data = np.exp(kernel.data**2 * (-0.5 / sigma**2))
-    return kernel
+
+    def product(matrix: csr_array, values: Tensor) -> Tensor:
+        return torch.from_numpy(matrix @ values[0].numpy())[None]
+
+    return partial(product, kernel), partial(product, kernel.T)
 
 
 def _subsample(n: int, share: float, seeds: list[int], purpose: tuple[str, int], device: torch.device) -> Tensor | None:

@@ -48,8 +48,8 @@ class PwanSettings:
         stages, stage_steps: further stages after the T steps, each from the mean of the one before, with the rate
             halved.
         coarse_steps: T of a registration of 2,000 points in both directions, from whose better one that of all points
-            begins; 0 for none. For sets whose parts move far (see :mod:`pwan.registration.coarse`): it finds limbs, and
-            fewer ``steps`` are left to do.
+            begins; 0 for none. For sets whose parts move far: it finds limbs, and fewer ``steps`` are left to do. Of
+            :func:`pwan.registration.coarse.register`, and so of methods and runs, not of those who drive the steps.
         sample: points of the source that a step looks at, with the same share of the reference: all points in turn, a
             sample a step. 0 looks at all in each step; None at all of up to ``LARGE`` points, else at ``SAMPLE``.
         sample_first: the same of the first stage, which brings the sets together: the later ones need more points to

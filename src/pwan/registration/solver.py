@@ -24,6 +24,7 @@ from pwan.transport.objective import Kind, Objective, objective
 from pwan.transport.potential import PotentialNetwork, points_at_once
 
 WINDOW = 10  # iterates whose mean the stopping rule compares
+SHAPE = 10  # points of either set that a smaller sample of the first stage does not fall short of
 ESCAPE = 100.0  # a source point this many times farther out than any point was given means that the run diverged
 
 
@@ -254,8 +255,12 @@ class Solver:
         """How many points of the source the next step is to look at, of all ranks together."""
         s = self.settings
         assert s.sample is not None and s.sample_first is not None
-        wanted = s.sample_first if s.sample_first and self.schedule.stage()[0] == 0 else s.sample
-        return min(wanted or self.r, self.r)
+        wanted = s.sample or self.r
+        if (
+            s.sample_first and self.schedule.stage()[0] == 0
+        ):  # but so that a far smaller reference still shows its shape
+            wanted = min(wanted, max(s.sample_first, SHAPE * self.r // min(self.r, self.q)))
+        return min(wanted, self.r)
 
     def _look_at(self, points: int) -> None:
         """From the next step on, look at so many points of the source and the same share of the reference: all of this

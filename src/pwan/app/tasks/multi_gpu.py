@@ -149,7 +149,8 @@ def _one_pwan(checked: Checked) -> MethodEntry:
 def _timed_settings(entry: MethodEntry, steps: int) -> PwanSettings:
     """The method's settings, with all the timed steps in the first stage and on all points, so that they are alike."""
     chosen = methods.settings(entry.method, entry.options)
-    return replace(chosen, steps=steps + 1, stages=0, sample=0, tolerance=0.0, refinement="none")
+    alike = {"coarse_steps": 0, "stages": 0, "sample": 0, "sample_first": 0, "tolerance": 0.0}
+    return replace(chosen, steps=steps + 1, refinement="none", **alike)
 
 
 def _summary(rows: list[Row], steps: int) -> pd.DataFrame:
