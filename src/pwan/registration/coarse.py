@@ -137,7 +137,9 @@ def turned_round(problem: RegistrationProblem, running: Sequence[pipeline.Regist
         source=problem.reference,
         reference=problem.source,
         mass=problem.mass,
-        distance=None if problem.distance is None else problem.distance / torch.tensor([_unit(one) for one in running]),
+        distance=None
+        if problem.distance is None
+        else problem.distance / torch.tensor([_unit(one) for one in running], dtype=torch.float64),
         pairs=None if problem.pairs is None else problem.pairs.flip(-1),
         pair_weights=problem.pair_weights,
     )
