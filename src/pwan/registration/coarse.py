@@ -133,13 +133,14 @@ def _rows(n: int, size: int, seed: int, needed: Tensor | None, name: str) -> Ten
 
 def turned_round(problem: RegistrationProblem, running: Sequence[pipeline.Registration]) -> RegistrationProblem:
     """The reference onto the source, with the same limits; ``running`` are the problems, each with its frame."""
+    distance = problem.distance
+    if distance is not None:
+        distance = distance / torch.tensor([_unit(one) for one in running], dtype=torch.float64)
     return RegistrationProblem(
         source=problem.reference,
         reference=problem.source,
         mass=problem.mass,
-        distance=None
-        if problem.distance is None
-        else problem.distance / torch.tensor([_unit(one) for one in running], dtype=torch.float64),
+        distance=distance,
         pairs=None if problem.pairs is None else problem.pairs.flip(-1),
         pair_weights=problem.pair_weights,
     )
@@ -164,16 +165,16 @@ def _lead(
         (there, problem.reference[0], there.transformed[k]),
         (back, back.transformed[k] * unit, problem.source[0] * unit),
     )
-    left = [_transport(problem, running.kind, *sets) if result.status[k] == OK else None for result, *sets in ways]
-    forward, backward = left
+    forward, backward = (
+        _transport(problem, running.kind, *sets) if result.status[k] == OK else None for result, *sets in ways
+    )
+    word = "began where a coarse registration of {} led"
     if forward is None and backward is None:
         return None, "both coarse registrations failed"
     if backward is None or (forward is not None and forward.value <= backward.value):
         assert there.transform is not None
-        return there.transform[k], "began where a coarse registration of fewer points led"
-    return _inverse(
-        running, torch.from_numpy(backward.plan)
-    ), "began where a coarse registration of the reference onto the source led"
+        return there.transform[k], word.format("fewer points")
+    return _inverse(running, torch.from_numpy(backward.plan)), word.format("the reference onto the source")
 
 
 def _inverse(running: pipeline.Registration, plan: Tensor) -> SpaceMap:
