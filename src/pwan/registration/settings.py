@@ -140,12 +140,12 @@ class PwanSettings:
                 raise ValueError(f"{name} must be two numbers, got {value}")
         if not 0 <= self.average <= 1:
             raise ValueError(f"average must be from 0 to 1, got {self.average}")
-        if self.refinement == "soft" and self.parametrisation == "free" and self.transform == "nonrigid":
+        free = self.parametrisation == "free" and self.transform == "nonrigid"
+        if self.refinement == "soft" and free:
             raise ValueError(
                 "the soft refinement works on the modes; take refinement=nearest with parametrisation=free"
             )
-
-        if self.coarse_steps and self.parametrisation == "free" and self.transform == "nonrigid":
+        if self.coarse_steps and free:
             raise ValueError(
                 "a coarse registration leads on by its modes; take coarse_steps=0 with parametrisation=free"
             )

@@ -59,7 +59,6 @@ class Solver:
         place: Place | None = None,
     ) -> None:
         self.settings, self.kind, self.seeds, self.count = settings, kind, list(seeds), len(problem)
-        self.captured: torch.cuda.CUDAGraph | None = None
         place = place or Place()
         self.ranks, self.device, self.dtype = place.ranks, torch.device(place.device), place.dtype
         (_, self.q, _), (_, self.r, d) = problem.reference.shape, problem.source.shape  # of all ranks together
@@ -105,6 +104,7 @@ class Solver:
         self.schedule = Schedule(settings, self.distance, distances)
         self.trained = [self.network.parameters, *([self.learned_threshold] if learned else [])]
         # a captured step can hold neither messages, nor matrix exponentials, nor an RMSprop whose rate changes
+        self.captured: torch.cuda.CUDAGraph | None = None
         self.may_capture = (
             self.device.type == "cuda"
             and self.ranks.size == 1
@@ -130,7 +130,8 @@ class Solver:
             self.transform_optimiser = torch.optim.RMSprop([self.transform.parameters], lr=settings.rate, foreach=False)
         self.network_gradient = torch.zeros_like(self.network.parameters)
         self.mean, self.mean_count = torch.zeros_like(self.transform.parameters), 0
-        self._look_at(self._wanted())
+        self.looked = 0  # how many points of the source a step looks at, of all ranks together
+        self._look()
         self.limit = ESCAPE * max(
             float(self.whole.reference.abs().max()), float(self.whole.transform.source.abs().max())
         )
@@ -189,8 +190,7 @@ class Solver:
         stage, within, length = self.schedule.stage()
         if stage > 0 and within == 0:
             self.transform.parameters.copy_(self.mean)  # each further stage starts from the mean of the one before
-            if self.looked != self._wanted():
-                self._look_at(self._wanted())
+            self._look()
             self.points.copy_(self.sampled.points())
         if within == 0:
             self.mean.zero_()
@@ -251,20 +251,17 @@ class Solver:
         self.captured.replay()
         return self._outcome
 
-    def _wanted(self) -> int:
-        """How many points of the source the next step is to look at, of all ranks together."""
+    def _look(self) -> None:
+        """From the next step on, look at as many points of the source as its stage is to, and at the same share of the
+        reference: all of this rank's, or a sample of them that each step draws anew."""
         s = self.settings
         assert s.sample is not None and s.sample_first is not None
-        wanted = s.sample or self.r
-        if (
-            s.sample_first and self.schedule.stage()[0] == 0
-        ):  # but so that a far smaller reference still shows its shape
-            wanted = min(wanted, max(s.sample_first, SHAPE * self.r // min(self.r, self.q)))
-        return min(wanted, self.r)
-
-    def _look_at(self, points: int) -> None:
-        """From the next step on, look at so many points of the source and the same share of the reference: all of this
-        rank's, or a sample of them that each step draws anew."""
+        points = min(s.sample or self.r, self.r)
+        if s.sample_first and self.schedule.stage()[0] == 0:
+            # a far smaller reference still shows its shape
+            points = min(points, max(s.sample_first, SHAPE * self.r // min(self.r, self.q)))
+        if points == self.looked:
+            return
         self.looked, self.share = points, points / self.r
         self.draws = [
             [Draws(of_set.shape[1], self.share, (seed, "sample", name, self.ranks.rank)) for seed in self.seeds]
@@ -464,8 +461,7 @@ class Solver:
             self.network.parameters.copy_(state["network"])
             self.learned_threshold.copy_(state["learned_threshold"])
             self.transform.parameters.copy_(state["transform"])
-            if self.looked != self._wanted():
-                self._look_at(self._wanted())
+            self._look()
             self.points.copy_(self.sampled.points())
         # load_state_dict keeps the tensors it is given
         self.network_optimiser.load_state_dict(copy.deepcopy(state["network_optimiser"]))
