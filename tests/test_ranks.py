@@ -20,7 +20,7 @@ from pwan.bench.trials import TrainerSettings
 from pwan.problem import Progress, RegistrationProblem
 from pwan.registration import dealt, pipeline
 from pwan.registration.pipeline import Registration
-from pwan.registration.ranks import Place, Ranks, _ascending_keys, devices_here, launch
+from pwan.registration.ranks import Place, Ranks, _ascending_keys, devices_here, launch, member
 from pwan.registration.settings import PwanSettings
 from pwan.registration.solver import Solver
 from pwan.synthesis import SynthesisSettings, make_problem
@@ -261,6 +261,21 @@ def test_a_rank_that_dies_ends_the_others_with_an_error(tmp_path: Path) -> None:
         launch(live_or_die, ["cpu", "cpu"], tmp_path / "report")
     assert time.monotonic() - start < 60 + 30  # starting the processes counts here, and may take long on a busy machine
     assert (tmp_path / "report").read_text().startswith("step 3: ")
+
+
+def stay_a_while(rank: int, folder: Path) -> None:
+    """A rank's threads before its group and after it, and what a reduction after it says."""
+    before = len(os.listdir("/proc/self/task"))
+    with member("cpu", rank, 2, folder / "meeting") as ranks:
+        (total,) = ranks.sum(torch.ones(1))
+    with pytest.raises(ValueError, match="group"):
+        ranks.sum(total)
+    (folder / str(rank)).write_text(f"{float(total)}, {len(os.listdir('/proc/self/task')) - before} more threads")
+
+
+def test_a_groups_threads_end_with_it_so_that_none_meets_the_interpreters_end(tmp_path: Path) -> None:
+    torch.multiprocessing.spawn(stay_a_while, args=(tmp_path,), nprocs=2)
+    assert [(tmp_path / rank).read_text() for rank in "01"] == ["2.0, 0 more threads"] * 2
 
 
 def test_a_registration_dealt_out_by_this_process_gives_its_result() -> None:

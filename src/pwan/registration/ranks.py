@@ -51,6 +51,11 @@ class Ranks:
         self.timed = False
         self._marks: list[tuple[Any, Any]] = []
 
+    def leave(self) -> None:
+        """Let go of the group: its threads end with the last reference to it, and one of them that still holds a tensor
+        when the interpreter ends aborts the process. A reduction after it raises ValueError."""
+        self.group = None
+
     def slice(self, count: int) -> slice:
         """Which of this many points are this rank's: adjacent ones, and as many as any other's, or one less.
 
@@ -73,13 +78,13 @@ class Ranks:
 
     def largest(self, *tensors: Tensor) -> list[Tensor]:
         """The largest over all ranks of each number; infinity where a rank has NaN."""
-        if self.group is not None:  # backends do not agree on the larger one of a number and NaN
+        if self.size > 1:  # backends do not agree on the larger one of a number and NaN
             tensors = tuple(tensor.nan_to_num(torch.inf, torch.inf, -torch.inf) for tensor in tensors)
         return self._reduce(tensors, dist.ReduceOp.MAX)
 
     def of_first(self, tensor: Tensor) -> Tensor:
         """The tensor as rank 0 has it; all have the same shape."""
-        if self.group is None:
+        if self.size == 1:
             return tensor
         tensor = tensor.contiguous()
         self._send(tensor, lambda: dist.broadcast(tensor, src=0, group=self.group))
@@ -95,7 +100,7 @@ class Ranks:
         Args:
             values: (B, n) of this rank's points. mass: (B,) of all. weights: (B, n).
         """
-        if self.group is None:
+        if self.size == 1:
             return largest_share(values, mass, weights)
         keys, bits = _ascending_keys(-values), 8 * values.element_size()  # (B, n), smallest first
         left = mass.double()  # (B,) still to be taken
@@ -136,7 +141,7 @@ class Ranks:
         return total
 
     def _reduce(self, tensors: Sequence[Tensor], operation: Any) -> list[Tensor]:
-        if self.group is None:
+        if self.size == 1:
             return list(tensors)
         flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
         self._send(flat, lambda: dist.all_reduce(flat, op=operation, group=self.group))
@@ -227,7 +232,9 @@ def member(device: str, rank: int, size: int, meeting: Path | dist.Store) -> Ite
             device_id=None if cpu else torch.device(device),
         )
         stack.callback(dist.destroy_process_group)
-        yield Ranks(dist.group.WORLD)
+        ranks = Ranks(dist.group.WORLD)
+        stack.callback(ranks.leave)
+        yield ranks
 
 
 def launch(work: Callable[..., Any], devices: Sequence[str], *arguments: Any) -> Any:
