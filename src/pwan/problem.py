@@ -165,8 +165,9 @@ class RegistrationResult:
             (:class:`pwan.registration.space.SpaceTransform`). It is the refined one. None for methods, and PWAN with
             ``parametrisation="free"``, that know their displacement at the source points only.
         history: one dict for each problem; each value is a list with one number a step. PWAN gives, in the units of the
-            normalised points: "loss", the discrepancy divided by the number of source points; "threshold", h; and
-            "gradient_norm", the largest one at the points when the penalty was last taken.
+            normalised points: "loss", the discrepancy divided by the number of source points, before the step's last
+            update of the potential; "threshold", h; and "gradient_norm", the largest one at the points when the penalty
+            was last taken.
         seconds: time of the method, one for each problem: that of the whole batch divided by B.
         steps: steps taken, one for each problem.
         status: "ok" or "failed", one for each problem.

@@ -45,17 +45,15 @@ def test_a_sample_of_all_points_is_all_points(synthesis: dict[str, float]) -> No
 
 @pytest.mark.parametrize("synthesis", [{"outlier_ratio": 0.5}, {"keep": 0.8}, {"keep": 0.8, "distance": 0.1}])
 def test_samples_register_as_all_points_do(synthesis: dict[str, float]) -> None:
-    given = problem(500, deformation_lambda=50.0, **synthesis).select([0])
+    given = problem(500, deformation_lambda=50.0, **synthesis).select([0, 0, 0])
     assert given.truth is not None
     settings: dict[str, Any] = {"rank": 30, "steps": 60, "stages": 1, "refinement": "none"}
     settings |= {"type": "distance"} if "distance" in synthesis else {}
     all_points, samples = (
-        float(
-            mean_squared_error(register(given, PwanSettings(sample=n, **settings), seeds=[0]).transformed, given.truth)
-        )
-        for n in (0, 200)
+        float(mean_squared_error(result.transformed, given.truth).mean())  # one draw of the network may be lucky
+        for result in (register(given, PwanSettings(sample=n, **settings), seeds=[0, 1, 2]) for n in (0, 200))
     )
-    start = float(mean_squared_error(given.source, given.truth))
+    start = float(mean_squared_error(given.source, given.truth).mean())
     assert samples < 0.3 * start and samples < 2.0 * all_points, (start, all_points, samples)
 
 
@@ -75,7 +73,8 @@ def test_a_step_sees_the_sample_and_the_mass_is_its_share(monkeypatch: pytest.Mo
     registration.step()
     assert set(seen) == {50 + 75} and solver.points.shape == (2, 50, 3)
     assert not torch.equal(before, solver.points)
-    assert solver._objective(torch.zeros(2, 125)).source_share.sum(1).tolist() == pytest.approx([45.0, 45.0])
+    shares = solver._objective(torch.zeros(2, 75), torch.zeros(2, 50)).source_share
+    assert shares.sum(1).tolist() == pytest.approx([45.0, 45.0])
     _, transported = solver.evaluate(solver.answer())  # at the end all points count
     assert transported.tolist() == pytest.approx([180.0, 180.0])
 

@@ -118,7 +118,7 @@ class Registration:
             if self._records
             else {name: torch.empty(0, len(self.input)) for name in HISTORY}
         )
-        diverged, stopped = solver.diverged_at.tolist(), solver.stopped_at.tolist()
+        diverged, stopped = solver.diverged_at.tolist(), solver.stopping.stopped_at.tolist()
         steps = [bad or at or solver.steps_done for bad, at in zip(diverged, stopped, strict=True)]
         return RegistrationResult(
             transformed=transformed,
@@ -152,7 +152,7 @@ class Registration:
         s, solver, whole = self.settings, self.solver, self.solver.whole
         words = [
             f"converged at step {at}" if at else f"took all {solver.steps_done} steps"
-            for at in solver.stopped_at.tolist()
+            for at in solver.stopping.stopped_at.tolist()
         ]
         mass = whole.mass
         if s.refinement == "none":

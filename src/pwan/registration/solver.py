@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -19,11 +18,11 @@ from pwan.registration.ranks import Place
 from pwan.registration.schedule import Schedule
 from pwan.registration.settings import PwanSettings
 from pwan.registration.start import Draws, architecture, build, common_span, convert, draw_landmarks, reach
+from pwan.registration.stopping import Stopping
 from pwan.registration.transform import Transform, take_rows
 from pwan.transport.objective import Kind, Objective, objective
 from pwan.transport.potential import PotentialNetwork, points_at_once
 
-WINDOW = 10  # iterates whose mean the stopping rule compares
 SHAPE = 10  # points of either set that a smaller sample of the first stage does not fall short of
 ESCAPE = 100.0  # a source point this many times farther out than any point was given means that the run diverged
 
@@ -136,10 +135,7 @@ class Solver:
             float(self.whole.reference.abs().max()), float(self.whole.transform.source.abs().max())
         )
         self.diverged_at = torch.zeros(self.count, dtype=torch.int64, device=self.device)  # 0: all is well
-        # the stopping rule: the mean of the iterates of one window against that of the window before
-        self.window, self.window_points = torch.zeros_like(self.mean), torch.full_like(source, torch.inf)
-        self.stopped_at = torch.zeros_like(self.diverged_at)  # 0: still running
-        self.stopped_answer = torch.zeros_like(self.mean)
+        self.stopping = Stopping(settings.tolerance, self.transform, self.ranks, self.r)
 
     def _as_on_first(self, tensor: Tensor) -> Tensor:
         return self.ranks.of_first(tensor.to(self.device)).to(tensor.device)  # a group sends from the device alone
@@ -165,7 +161,7 @@ class Solver:
 
     def at_rest(self) -> Tensor:
         """(B,) whether a problem has stopped or diverged: its answer stands."""
-        return (self.stopped_at > 0) | (self.diverged_at > 0)
+        return (self.stopping.stopped_at > 0) | (self.diverged_at > 0)
 
     def threshold(self) -> Tensor | None:
         """The distance threshold in force (B,): annealed, fixed or learned; None where the exact one of the mass type
@@ -212,8 +208,8 @@ class Solver:
         if within >= length - max(1, round(self.settings.average * length)):
             self.mean_count += 1
             self.mean += (self.transform.parameters - self.mean) / self.mean_count
-        if self.settings.tolerance:
-            self._check_stop()
+        annealed = self.kind != "distance" or self.schedule.annealed() == 1.0
+        self.stopping.look(self.steps_done, moving=not annealed)
         if lap:
             lap("transform")
         return record
@@ -225,20 +221,22 @@ class Solver:
         lap: Callable[[str], Any] | None = None,
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """What a step computes, in tensors that stay the same ones from step to step: the objective's value over all
-        ranks, the largest gradient norm, the threshold, and 1 where a point has left, each (B,)."""
-        features = torch.cat((self.reference_features, self.network.features(self.points)), 1)
+        ranks before the last update of the network, the largest gradient norm, the threshold, and 1 where a point has
+        left, each (B,)."""
+        source_features = self.network.features(self.points)
+        features = torch.cat((self.reference_features, source_features), 1)
         norm = torch.zeros_like(self.learned_threshold)
         for k in range(updates):
-            norms = self._update_network(features, self._takes_penalty(k))
+            value, norms = self._update_network(features, self._takes_penalty(k))
             norm = norm if norms is None else norms.amax(1)
         if lap:
             lap("network")
-        found = self._transform_gradient(features)
+        threshold, value = self._transform_gradient(source_features, value)
         (update_transform or self.transform_optimiser.step)()
         self.points.copy_(self.sampled.points())
         far = ~(self.points.abs().amax((1, 2)) < self.limit)  # (B,), true for NaN
-        far_anywhere, norm, threshold = self.ranks.largest(far.to(self.dtype), norm, found.threshold)
-        return found.value, norm, threshold, far_anywhere
+        far_anywhere, norm, threshold = self.ranks.largest(far.to(self.dtype), norm, threshold)
+        return value, norm, threshold, far_anywhere
 
     def _replay(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """As :meth:`_advance`, as one recorded graph of the GPU: a small step is hundreds of kernels, whose launches
@@ -295,10 +293,9 @@ class Solver:
         every = self.settings.penalty_every
         return update == 0 if every == 0 else update % every == 0
 
-    def _objective(self, outputs: Tensor, *, of_all: bool = False) -> Objective:
+    def _objective(self, reference_outputs: Tensor, source_outputs: Tensor, *, of_all: bool = False) -> Objective:
         """Of this rank's points, or its sample of them; sums over the ranks and the largest threshold make it that of
         all."""
-        q = (self.reference if of_all else self.reference_features).shape[1]
         threshold, mass, totals = self.threshold(), self.mass, (self.q, self.r)
         if not of_all and self.share < 1.0:
             totals = self.sample_q, self.sample_r
@@ -306,8 +303,8 @@ class Solver:
         if threshold is not None and mass is not None and self.ranks.rank > 0:
             mass = torch.zeros_like(mass)  # the term h m counts once
         return objective(
-            outputs[:, :q],
-            outputs[:, q:],
+            reference_outputs,
+            source_outputs,
             self.kind,
             mass=mass,
             threshold=threshold,
@@ -317,12 +314,14 @@ class Solver:
             totals=totals,
         )
 
-    def _update_network(self, features: Tensor, penalised: bool) -> Tensor | None:
-        """One update by the gradient over the points of all ranks; gradient norms (B, n) of those of this one."""
-        r = self.sample_r
+    def _update_network(self, features: Tensor, penalised: bool) -> tuple[Tensor, Tensor | None]:
+        """One update by the gradient over the points of all ranks; the objective (B,) before it and gradient norms
+        (B, n), of the points of this one."""
+        r, q, values = self.sample_r, self.reference_features.shape[1], []
 
         def slope_of_loss(outputs: Tensor) -> Tensor:
-            found = self._objective(outputs)
+            found = self._objective(outputs[:, :q], outputs[:, q:])
+            values.append(found.value)
             if found.threshold_slope is not None:
                 self.learned_threshold.grad = -found.threshold_slope * self.learned_threshold.sign() / r
             return torch.cat((found.reference_slope, found.source_slope), 1).mul_(-1.0 / r)  # (B, q + r), ascent
@@ -333,7 +332,7 @@ class Solver:
         for parameter, gradient in zip(self.trained, self.ranks.sum(*own), strict=True):
             parameter.grad = gradient
         self.network_optimiser.step()
-        return norms
+        return values[0], norms
 
     def _penalty_slope(self, norms: Tensor) -> Tensor:
         """From the gradient norms (B, n) to the derivative of the penalty with respect to each."""
@@ -347,21 +346,21 @@ class Solver:
         slope = 2.0 * self.settings.kappa * torch.where((largest > 1.0) & (claim == first), largest, 0.0)
         return torch.zeros_like(norms).scatter_(1, at, slope)
 
-    def _transform_gradient(self, features: Tensor) -> Objective:
-        """Leave the gradient with the transform; value of the objective over all ranks, the rest of it of this one."""
-        q = self.reference_features.shape[1]
+    def _transform_gradient(self, features: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Leave the gradient over the source points of all ranks with the transform; the threshold (B,) of those of
+        this one, and the sum over all ranks of the ``value`` (B,) of each."""
         outputs, gradient = self.network.output_and_gradient(features)
-        found = self._objective(outputs)
+        found = self._objective(outputs[:, :0], outputs)  # the reference does not move
         # dL/dT(y_j), Eqs. grad_mass and grad_dis, for point masses 1/r
-        pull = found.source_slope[..., None] * gradient[:, q:] / self.sample_r  # (B, n, D)
+        pull = found.source_slope[..., None] * gradient / self.sample_r  # (B, n, D)
         if self.span is not None:
             pull = torch.bmm(pull, self.span)
-        total, value = self.ranks.sum(self.sampled.pull_back(pull), found.value)
+        total, value = self.ranks.sum(self.sampled.pull_back(pull), value)
         self._add_energy_gradient(total)
         if self.settings.clip:
             total.clamp_(-self.settings.clip, self.settings.clip)
         self.transform.parameters.grad = total
-        return replace(found, value=value)
+        return found.threshold, value
 
     def _add_energy_gradient(self, out: Tensor) -> None:
         s, d = self.settings, self.transform.dimension
@@ -390,29 +389,13 @@ class Solver:
             self.transform.parameters[bad] = self.identity[bad]
             self.points[bad] = self.sampled.source[bad]
 
-    def _check_stop(self) -> None:
-        self.window += self.transform.parameters / WINDOW
-        if self.steps_done % WINDOW:
-            return
-        if self.kind == "distance" and self.schedule.annealed() < 1.0:  # the answer is still meant to move
-            self.window.zero_()
-            return
-        points = self.transform.points(self.window)  # (B, r, D)
-        share = points.shape[1] / self.r  # of this rank
-        (squares,) = self.ranks.sum((points - self.window_points).square().sum(-1).mean(-1) * share)
-        change = squares.sqrt()  # (B,)
-        stops = (change < self.settings.tolerance) & (self.stopped_at == 0)
-        self.stopped_at[stops] = self.steps_done
-        self.stopped_answer[stops] = self.window[stops]
-        self.window_points = points
-        self.window.zero_()
-
     # --- what comes out ---------------------------------------------------------------------------------------------
 
     def answer(self) -> Tensor:
         """The parameters (B, P, D) that stand as the answer now: the mean of the iterates, or the last one."""
         answer = self.transform.parameters if self.settings.average == 0 or self.mean_count == 0 else self.mean
-        answer = torch.where((self.stopped_at > 0)[:, None, None], self.stopped_answer, answer)
+        stopped = (self.stopping.stopped_at > 0)[:, None, None]
+        answer = torch.where(stopped, self.stopping.stopped_answer, answer)
         return torch.where((self.diverged_at > 0)[:, None, None], self.identity, answer).detach().clone().cpu()
 
     @torch.no_grad()
@@ -420,12 +403,11 @@ class Solver:
         """Threshold in force and mass transported, each (B,) on the CPU, by the potential as it is now, for a transform
         with these parameters (B, P, D). All ranks must ask together."""
         points = self.transform.points(parameters.to(self.device))
-        if self.share == 1.0:
-            outputs = self.network.output(torch.cat((self.reference_features, self.network.features(points)), 1))
-        else:  # the features of all points together may be too large
-            chunks = (part for of_set in (self.reference, points) for part in of_set.split(points_at_once(of_set), 1))
-            outputs = torch.cat([self.network.output(self.network.features(chunk)) for chunk in chunks], 1)
-        found = self._objective(outputs, of_all=True)
+        outputs = (  # chunk by chunk, since the features of all points together may be too large
+            [self.network.output(self.network.features(chunk)) for chunk in of_set.split(points_at_once(of_set), 1)]
+            for of_set in (self.reference, points)
+        )
+        found = self._objective(*(torch.cat(parts, 1) for parts in outputs), of_all=True)
         (threshold,) = self.ranks.largest(found.threshold)
         (transported,) = self.ranks.sum(found.source_share.sum(1))
         return threshold.cpu(), transported.cpu()
@@ -448,10 +430,7 @@ class Solver:
             "mean_count": self.mean_count,
             "diverged_at": self.diverged_at.clone(),
             "steps_done": self.steps_done,
-            "window": self.window.clone(),
-            "window_points": self.window_points.clone(),
-            "stopped_at": self.stopped_at.clone(),
-            "stopped_answer": self.stopped_answer.clone(),
+            **self.stopping.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -466,8 +445,9 @@ class Solver:
         # load_state_dict keeps the tensors it is given
         self.network_optimiser.load_state_dict(copy.deepcopy(state["network_optimiser"]))
         self.transform_optimiser.load_state_dict(copy.deepcopy(state["transform_optimiser"]))
-        for name in ("mean", "diverged_at", "window", "window_points", "stopped_at", "stopped_answer"):
-            getattr(self, name).copy_(state[name])
+        self.stopping.load_state_dict(state)
+        self.mean.copy_(state["mean"])
+        self.diverged_at.copy_(state["diverged_at"])
         self.mean_count = state["mean_count"]
         self.captured = None  # the optimisers hold other tensors now
 

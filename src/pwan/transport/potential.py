@@ -38,9 +38,9 @@ def points_at_once(points: Tensor) -> int:
     return max(GPU_LEAST, GPU_CHUNK // len(points)) if points.is_cuda else BLOCK
 
 
-def _leaky_backward(gradient: Tensor, activation: Tensor, slope: float) -> Tensor:
-    """The gradient times the derivative of the leaky ReLU, told from its output; overwrites the gradient."""
-    return torch.ops.aten.leaky_relu_backward.grad_input(gradient, activation, slope, True, grad_input=gradient)
+def _leaky_backward(gradient: Tensor, activation: Tensor, slope: float, out: Tensor) -> Tensor:
+    """The gradient times the derivative of the leaky ReLU, told from its output; out may be the gradient."""
+    return torch.ops.aten.leaky_relu_backward.grad_input(gradient, activation, slope, True, grad_input=out)
 
 
 @dataclass(frozen=True)
@@ -153,12 +153,13 @@ class PotentialNetwork:
         return torch.cat((points, phase.sin(), phase.cos()), -1)
 
     def _pull(self, features: Tensor, vector: Tensor) -> Tensor:
-        """J^T v: from the gradient with respect to the features (B, n, F) to that with respect to x (B, n, D)."""
+        """J^T v: from the gradient with respect to the features (B, n, F), which it overwrites, to that with respect to
+        x (B, n, D)."""
         if self.frequencies is None:
             return vector
         d, m = self.dimension, self.architecture.features
         sin, cos = features[..., d : d + m], features[..., d + m :]
-        phase = torch.addcmul(vector[..., d : d + m] * cos, vector[..., d + m :], sin, value=-1)
+        phase = vector[..., d : d + m].mul_(cos).addcmul_(vector[..., d + m :], sin, value=-1)
         return torch.baddbmm(vector[..., :d], phase, self.frequencies.mT)  # (B, n, D)
 
     def _push(self, features: Tensor, vector: Tensor) -> Tensor:
@@ -195,13 +196,14 @@ class PotentialNetwork:
         slope, last = self.architecture.slope, self.architecture.widths[-1]
         if scale is not None:
             output = scale * output  # (B, n, out)
-        deltas = [_leaky_backward(output[..., :last].expand_as(hidden[-1]).clone(), hidden[-1], slope)]
+        last_delta = torch.empty_like(hidden[-1])
+        deltas = [_leaky_backward(output[..., :last].expand_as(last_delta), hidden[-1], slope, last_delta)]
         for k in range(len(weights) - 1, 0, -1):
             if self.skip and k == 2:
                 above = torch.baddbmm(output[..., last:], deltas[0], weights[k].mT)
             else:
                 above = torch.bmm(deltas[0], weights[k].mT)
-            deltas.insert(0, _leaky_backward(above, hidden[k], slope))
+            deltas.insert(0, _leaky_backward(above, hidden[k], slope, above))
         return deltas
 
     def _input_gradient(self, features: Tensor, deltas: list[Tensor]) -> Tensor:
@@ -283,16 +285,16 @@ class PotentialNetwork:
         weights = self._views(self.parameters)[0]
         d_weights, d_biases, d_output, d_bias = self._views(out)
         last = self.architecture.widths[-1]
-        for k in range(len(weights) + 1):
-            mixed = torch.addcmul(tangent, hidden[k], column)  # a h_k + t_k
+        for k, weight in enumerate(weights):
+            above = torch.bmm(tangent, weight)
+            _leaky_backward(above, hidden[k + 1], self.architecture.slope, above)
+            mixed = tangent.addcmul_(hidden[k], column)  # a h_k + t_k
             if k == 2 and self.skip:
                 d_output[..., last:].add_(mixed.sum(1, keepdim=True))
-            if k == len(weights):
-                d_output[..., :last].add_(mixed.sum(1, keepdim=True))
-                break
-            tangent = _leaky_backward(torch.bmm(tangent, weights[k]), hidden[k + 1], self.architecture.slope)
             _add_product(d_weights[k], mixed, deltas[k])
             d_biases[k].add_((deltas[k] * column).sum(1, keepdim=True))
+            tangent = above
+        d_output[..., :last].add_(tangent.addcmul_(hidden[-1], column).sum(1, keepdim=True))
         d_bias.add_(column.sum(1))
 
 
