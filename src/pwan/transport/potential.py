@@ -153,13 +153,12 @@ class PotentialNetwork:
         return torch.cat((points, phase.sin(), phase.cos()), -1)
 
     def _pull(self, features: Tensor, vector: Tensor) -> Tensor:
-        """J^T v: from the gradient with respect to the features (B, n, F), which it overwrites, to that with respect to
-        x (B, n, D)."""
+        """J^T v: from the gradient with respect to the features (B, n, F) to that with respect to x (B, n, D)."""
         if self.frequencies is None:
             return vector
         d, m = self.dimension, self.architecture.features
         sin, cos = features[..., d : d + m], features[..., d + m :]
-        phase = vector[..., d : d + m].mul_(cos).addcmul_(vector[..., d + m :], sin, value=-1)
+        phase = (vector[..., d : d + m] * cos).addcmul_(vector[..., d + m :], sin, value=-1)
         return torch.baddbmm(vector[..., :d], phase, self.frequencies.mT)  # (B, n, D)
 
     def _push(self, features: Tensor, vector: Tensor) -> Tensor:
@@ -298,8 +297,9 @@ class PotentialNetwork:
         d_bias.add_(column.sum(1))
 
 
-# The two products below are written so that a problem's numbers have the same bits alone and in a batch: the library's
-# kernels for products with very few rows or columns round differently from one memory alignment to another.
+# A problem's numbers have the same bits alone and in a batch. The library's kernels for products with very few rows or
+# columns round differently from one memory alignment to another, so the two below have more, and `_pull` gives its
+# product an array that it has made for it.
 
 
 def _rowwise(hidden: Tensor, weight: Tensor) -> Tensor:
