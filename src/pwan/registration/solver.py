@@ -208,8 +208,8 @@ class Solver:
         if within >= length - max(1, round(self.settings.average * length)):
             self.mean_count += 1
             self.mean += (self.transform.parameters - self.mean) / self.mean_count
-        annealed = self.kind != "distance" or self.schedule.annealed() == 1.0
-        self.stopping.look(self.steps_done, moving=not annealed)
+        annealing = self.kind == "distance" and self.schedule.annealed() < 1.0
+        self.stopping.look(self.steps_done, moving=annealing)
         if lap:
             lap("transform")
         return record
