@@ -36,8 +36,17 @@ def command(*arguments: str, processes: int = 2, sweep: bool = False, path: str 
     )
 
 
+def last_words(process: subprocess.Popen[str], timeout: float = 180) -> str:
+    """What it says until it ends; what does not end in time is ended with all that it started."""
+    try:
+        return process.communicate(timeout=timeout)[0]
+    finally:
+        if process.returncode is None:
+            os.killpg(process.pid, signal.SIGKILL)
+
+
 def finished(process: subprocess.Popen[str]) -> str:
-    said, _ = process.communicate(timeout=180)
+    said = last_words(process)
     assert process.returncode == 0, said
     return said
 
@@ -67,7 +76,7 @@ def test_other_trainers_deal_trials_out_and_rows_stay_the_same(tmp_path: Path) -
 
 def test_another_number_of_devices_is_told(tmp_path: Path) -> None:
     process = command("method.pwan.steps=3", "trainer=ddp", "trainer.devices=3", f"output={tmp_path}")
-    said, _ = process.communicate(timeout=180)
+    said = last_words(process)
     assert process.returncode != 0 and "exitcode  : 2" in said
     assert "error: torchrun started 2 processes, but trainer.devices is 3; make them equal" in said
     assert read_rows(tmp_path) == []
@@ -104,7 +113,7 @@ def test_a_rank_that_is_killed_ends_all(tmp_path: Path) -> None:
     time.sleep(8)  # into the registration
     assert process.poll() is None
     os.kill(ranks[1], signal.SIGKILL)
-    said, _ = process.communicate(timeout=60)
+    said = last_words(process, 60)
     assert process.returncode != 0 and "SIGKILL" in said
 
 

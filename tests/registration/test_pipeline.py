@@ -15,7 +15,7 @@ from pwan.registration.solver import Solver
 from pwan.synthesis import SynthesisSettings, make_problem
 
 # long enough that the problems of a batch stop at different steps
-STOPPING = PwanSettings(steps=60, stages=1, stage_steps=20, warmup=3, width=16, features=16, tolerance=0.2)
+STOPPING = PwanSettings(steps=60, stages=1, stage_steps=20, warmup=3, width=16, features=16, tolerance=0.15)
 SEEDS = [3, 4, 5, 6, 7]
 
 

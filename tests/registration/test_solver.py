@@ -101,11 +101,11 @@ def test_the_reach_is_in_force_after_the_first_stage_and_two_spacings_at_least()
 def test_chance_in_the_numbers_of_points_on_a_limb_does_not_bend_it() -> None:
     problem = make_problem(
         shapes.load("armadillo"), SynthesisSettings(points=400, deformation_lambda=50), seed=0, trials=[0]
-    )
+    ).select([0, 0, 0])
     assert problem.truth is not None
     error = {}
     for reach in (0.0, 0.2):
-        solving = Registration(problem, PwanSettings(refinement="none", steps=50, stages=2, reach=reach), [0])
+        solving = Registration(problem, PwanSettings(refinement="none", steps=50, stages=2, reach=reach), [0, 1, 2])
         while not solving.solver.finished:
             solving.step()
         error[reach] = float((solving.finish().transformed - problem.truth).square().sum(-1).mean())

@@ -107,12 +107,12 @@ def _last_words(others: dict[int, subprocess.Popen[bytes]], folder: Path) -> str
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end and all(process.poll() is None for process in others.values()):
         time.sleep(0.05)
-    failed = [f"rank {k} ended with exit code {p.returncode}" for k, p in others.items() if p.poll()]
-    for k, process in others.items():
+    failed = {k: f"rank {k} ended with exit code {p.returncode}" for k, p in others.items() if p.poll()}
+    for k, ended in failed.items():
         lines = (folder / f"words-{k}").read_text(errors="replace").strip().splitlines()
-        if process.poll() and lines:
-            return f"{failed[0]} ({lines[-1]})"
-    return failed[0] if failed else ""
+        if lines:
+            return f"{ended} ({lines[-1]})"
+    return next(iter(failed.values()), "")
 
 
 def _end(others: dict[int, subprocess.Popen[bytes]]) -> None:

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -53,7 +55,7 @@ class Ranks:
 
     def leave(self) -> None:
         """Let go of the group: its threads end with the last reference to it, and one of them that still holds a tensor
-        when the interpreter ends aborts the process. A reduction after it raises ValueError."""
+        when the interpreter ends aborts the process. A reduction after it raises RuntimeError."""
         self.group = None
 
     def slice(self, count: int) -> slice:
@@ -149,13 +151,17 @@ class Ranks:
         return [part.view(tensor.shape) for part, tensor in zip(parts, tensors, strict=True)]
 
     def _send(self, payload: Tensor, send: Callable[[], Any]) -> None:
+        if self.group is None:
+            raise RuntimeError("this rank has left its group")
         self.bytes_sent += payload.numel() * payload.element_size()
-        if not self.timed:
+        start = _mark(payload.device) if self.timed else None
+        try:
             send()
-            return
-        start = _mark(payload.device)
-        send()
-        self._marks.append((start, _mark(payload.device)))
+        except RuntimeError as error:
+            traceback.clear_frames(error.__traceback__)  # those of torch hold the group as long as the error lives
+            raise
+        if self.timed:
+            self._marks.append((start, _mark(payload.device)))
 
 
 @dataclass(frozen=True)
@@ -223,6 +229,7 @@ def member(device: str, rank: int, size: int, meeting: Path | dist.Store) -> Ite
             return
         if cpu and any(name == "lo" for _, name in socket.if_nameindex()):
             os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # all are on this machine, whatever its name resolves to
+        stack.callback(setattr, sys, "excepthook", sys.excepthook)  # each group wraps it once more
         dist.init_process_group(
             "gloo" if cpu else "nccl",
             store=dist.FileStore(str(meeting), size) if isinstance(meeting, Path) else meeting,

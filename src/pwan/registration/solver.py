@@ -223,15 +223,14 @@ class Solver:
         """What a step computes, in tensors that stay the same ones from step to step: the objective's value over all
         ranks before the last update of the network, the largest gradient norm, the threshold, and 1 where a point has
         left, each (B,)."""
-        source_features = self.network.features(self.points)
-        features = torch.cat((self.reference_features, source_features), 1)
+        features = torch.cat((self.reference_features, self.network.features(self.points)), 1)
         norm = torch.zeros_like(self.learned_threshold)
         for k in range(updates):
             value, norms = self._update_network(features, self._takes_penalty(k))
             norm = norm if norms is None else norms.amax(1)
         if lap:
             lap("network")
-        threshold, value = self._transform_gradient(source_features, value)
+        threshold, value = self._transform_gradient(features[:, self.reference_features.shape[1] :], value)
         (update_transform or self.transform_optimiser.step)()
         self.points.copy_(self.sampled.points())
         far = ~(self.points.abs().amax((1, 2)) < self.limit)  # (B,), true for NaN

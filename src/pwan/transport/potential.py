@@ -297,9 +297,9 @@ class PotentialNetwork:
         d_bias.add_(column.sum(1))
 
 
-# A problem's numbers have the same bits alone and in a batch. The library's kernels for products with very few rows or
-# columns round differently from one memory alignment to another, so the two below have more, and `_pull` gives its
-# product an array that it has made for it.
+# A problem's numbers have the same bits alone and in a batch, where the number of Fourier features is a multiple of 4.
+# The library's kernels for products with very few rows or columns round differently from one memory alignment to
+# another, so the two below have more, and `_pull` gives its product an array that it has made for it.
 
 
 def _rowwise(hidden: Tensor, weight: Tensor) -> Tensor:
