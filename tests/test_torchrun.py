@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -119,8 +120,12 @@ def test_a_rank_that_is_killed_ends_all(tmp_path: Path) -> None:
 
 def children(parent: int) -> list[int]:
     """The processes that torchrun started, in the order of their ranks."""
-    listed = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
-    return sorted(pid for pid in map(int, listed) if "run.py" in Path(f"/proc/{pid}/cmdline").read_text())
+    found = []
+    for pid in map(int, Path(f"/proc/{parent}/task/{parent}/children").read_text().split()):
+        with suppress(FileNotFoundError):  # it has ended meanwhile
+            if "run.py" in Path(f"/proc/{pid}/cmdline").read_text():
+                found.append(pid)
+    return sorted(found)
 
 
 def test_no_crew_without_torchrun_or_alone_and_one_machine_only() -> None:
