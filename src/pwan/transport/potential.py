@@ -38,8 +38,9 @@ def points_at_once(points: Tensor) -> int:
     return max(GPU_LEAST, GPU_CHUNK // len(points)) if points.is_cuda else BLOCK
 
 
-def _leaky_backward(gradient: Tensor, activation: Tensor, slope: float, out: Tensor) -> Tensor:
-    """The gradient times the derivative of the leaky ReLU, told from its output; out may be the gradient."""
+def _leaky_backward(gradient: Tensor, activation: Tensor, slope: float, out: Tensor | None = None) -> Tensor:
+    """The gradient times the derivative of the leaky ReLU, told from its output; into ``out``, or over the gradient."""
+    out = gradient if out is None else out
     return torch.ops.aten.leaky_relu_backward.grad_input(gradient, activation, slope, True, grad_input=out)
 
 
@@ -202,7 +203,7 @@ class PotentialNetwork:
                 above = torch.baddbmm(output[..., last:], deltas[0], weights[k].mT)
             else:
                 above = torch.bmm(deltas[0], weights[k].mT)
-            deltas.insert(0, _leaky_backward(above, hidden[k], slope, above))
+            deltas.insert(0, _leaky_backward(above, hidden[k], slope))
         return deltas
 
     def _input_gradient(self, features: Tensor, deltas: list[Tensor]) -> Tensor:
@@ -285,8 +286,7 @@ class PotentialNetwork:
         d_weights, d_biases, d_output, d_bias = self._views(out)
         last = self.architecture.widths[-1]
         for k, weight in enumerate(weights):
-            above = torch.bmm(tangent, weight)
-            _leaky_backward(above, hidden[k + 1], self.architecture.slope, above)
+            above = _leaky_backward(torch.bmm(tangent, weight), hidden[k + 1], self.architecture.slope)
             mixed = tangent.addcmul_(hidden[k], column)  # a h_k + t_k
             if k == 2 and self.skip:
                 d_output[..., last:].add_(mixed.sum(1, keepdim=True))
