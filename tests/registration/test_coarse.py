@@ -184,7 +184,7 @@ def test_all_points_begin_from_the_better_direction_and_the_result_says_which() 
     truth = truth_of(given)
     alone = coarse.register(given, replace(settings, coarse_steps=0), seeds=[0, 1, 2])
     left, without = (mean_squared_error(moved, truth).mean() for moved in (result.transformed, alone.transformed))
-    assert float(left) < 0.8 * float(without)  # 0.29 to 0.65 times with six sets of seeds
+    assert float(left) < 0.5 * float(without)
 
 
 def test_a_trainer_drives_all_three_registrations() -> None:
