@@ -13,8 +13,8 @@ from torch import Tensor
 
 import pwan
 from pwan import methods, shapes
-from pwan.begin.alignment import procrustes
 from pwan.begin.landmark_start import start_by_landmarks
+from pwan.begin.similarities import procrustes
 from pwan.deformation.coherence import Coherence
 from pwan.deformation.transform import Transform
 from pwan.problem import RegistrationProblem
@@ -315,7 +315,7 @@ def test_a_start_by_pairs_is_their_similarity(d: int, scale: bool) -> None:
     start = start_by_landmarks(source, reference, pairs, scale=scale)
     assert start is not None and start.changed and start.cost < 1e-8
     np.testing.assert_allclose(start.apply(source), reference, atol=1e-7)
-    assert f"by the {d} pairs" in start.reason and start.reason.startswith("turned by ")
+    assert f"by the {d} landmarks" in start.reason and start.reason.startswith("turned by ")
     assert start_by_landmarks(source, reference, pairs[: d - 1], scale=scale) is None
 
 

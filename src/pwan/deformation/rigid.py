@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from scipy.spatial.transform import Rotation
 from torch import Tensor
@@ -11,6 +12,20 @@ def rotation_matrix(rows: Tensor) -> Tensor:
     """exp of the skew matrix held in the strict upper triangle of (B, D, D): a rotation for any numbers."""
     upper = rows.triu(1)
     return torch.linalg.matrix_exp(upper - upper.mT)
+
+
+def nearest_rotation(covariance: np.ndarray) -> np.ndarray:
+    """The rotation R that takes centred points p nearest to their goals g as p R, in least squares (Kabsch 1976).
+
+    Args:
+        covariance: (..., D, D), the weighted sum of p^T g over the points; p and g are rows.
+
+    Returns:
+        (..., D, D), never a mirror image.
+    """
+    left, _, right = np.linalg.svd(covariance)
+    left[..., -1] *= np.sign(np.linalg.det(left @ right))[..., None]
+    return left @ right
 
 
 def rigid_fit(y: Tensor, weight: Tensor, image: Tensor, current: Tensor) -> Tensor:

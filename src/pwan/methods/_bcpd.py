@@ -19,6 +19,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.special import digamma
 
 from pwan.deformation.factors import Cholesky, pivoted_cholesky
+from pwan.deformation.rigid import nearest_rotation
 from pwan.methods._baseline import RegistrationFailedError
 from pwan.settings import check_ranges
 
@@ -209,9 +210,7 @@ def procrustes(points: np.ndarray, partners: np.ndarray, weights: np.ndarray) ->
     centre, goal = weights @ points / total, weights @ partners / total  # (D,)
     points = points - centre
     covariance = (weights[:, None] * (partners - goal)).T @ points  # (D, D)
-    left, _, right = np.linalg.svd(covariance)
-    left[:, -1] *= np.sign(np.linalg.det(left @ right))  # a rotation, no mirror image
-    rotation = left @ right
+    rotation = nearest_rotation(covariance)
     spread = float(weights @ (points**2).sum(1))
     scale = float((rotation * covariance).sum()) / max(spread, TINY)
     if not SCALES[0] < scale < SCALES[1]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.spatial import KDTree
 
+from pwan.deformation.rigid import nearest_rotation
+
 NEIGHBOURS = 8  # of a surface, which is flat at this scale, they fix a rotation and average what the matches err
 CANDIDATES = 32 * NEIGHBOURS  # among which they are chosen: a hand has many vertices, the thigh beside it few
 
@@ -31,9 +33,7 @@ def carried_by_matches(points: np.ndarray, here: np.ndarray, there: np.ndarray) 
     before, after = here[near], there[near]  # (n, m, D)
     centre, goal = before.mean(1), after.mean(1)  # (n, D)
     covariance = (before - centre[:, None]).swapaxes(1, 2) @ (after - goal[:, None])  # (n, D, D)
-    left, _, right = np.linalg.svd(covariance)
-    left[:, :, -1] *= np.sign(np.linalg.det(left @ right))[:, None]  # a rotation, no mirror image
-    return ((points - centre)[:, None] @ (left @ right))[:, 0] + goal
+    return ((points - centre)[:, None] @ nearest_rotation(covariance))[:, 0] + goal
 
 
 def _distinct(here: np.ndarray, there: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
