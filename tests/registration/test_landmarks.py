@@ -265,9 +265,9 @@ WRONG: list[tuple[Any, str]] = [
     ([["a", "b"]], r"landmarks must be an array \(L, 2\)"),
     ([[0.5, 1]], "landmarks must hold whole numbers"),
     ([[np.nan, 1]], "landmarks must hold whole numbers"),
-    ([[0, 1], [-1, 1]], "pair 1 names row -1 of the source, whose rows are 0 to 149"),
-    ([[0, 1], [150, 1]], "pair 1 names row 150 of the source, whose rows are 0 to 149"),
-    ([[0, 210]], "pair 0 names row 210 of the reference, whose rows are 0 to 209"),
+    ([[0, 1], [-1, 1]], "landmark 1 names row -1 of the source, whose rows are 0 to 149"),
+    ([[0, 1], [150, 1]], "landmark 1 names row 150 of the source, whose rows are 0 to 149"),
+    ([[0, 210]], "landmark 0 names row 210 of the reference, whose rows are 0 to 209"),
     ([[0, 1, -1.0]], "landmark_weights must be finite and zero or positive"),
     ([[0, 1, np.inf]], "landmark_weights must be finite and zero or positive"),
 ]

@@ -23,13 +23,15 @@ class Settings:
     """Settings of CPD. Lengths in units of the reference's RMS radius.
 
     Attributes:
-        beta: width of the kernel exp(-d^2 / (2 beta^2)) of the displacement. smoothness: the paper's lambda.
+        beta: width of the kernel exp(-d^2 / (2 beta^2)) of the displacement.
+        smoothness: the paper's lambda.
         outlier_weight: the paper's w, the share of outliers that the mixture expects; 0 <= w < 1.
-        max_iterations, tolerance: of EM, which stops when sigma^2 changes by less than the tolerance (CPD-Matlab's
-            150 and 1e-5).
+        max_iterations: of EM (CPD-Matlab's 150).
+        tolerance: EM stops when sigma^2 changes by less (CPD-Matlab's 1e-5).
+        normalisation: see :func:`pwan.normalisation.normalise`.
         exact_points: up to this many source and reference points the kernel and the correspondences are exact.
-        rank, neighbours: above, the rank of the kernel (pivoted Cholesky), and how many reference points nearest to
-            each source point take part.
+        rank: of the kernel (pivoted Cholesky), of more points.
+        neighbours: of more points, how many reference points nearest to each source point take part.
     """
 
     beta: float = 2.0
@@ -48,7 +50,11 @@ class Settings:
 
 
 def check_cpd(settings: Any) -> None:
-    """The ranges of what all CPD methods have."""
+    """Check the ranges of the settings that all CPD methods have.
+
+    Raises:
+        ValueError: a value out of its range.
+    """
     check_ranges(
         settings,
         positive=("beta", "smoothness", "max_iterations"),
@@ -78,7 +84,7 @@ def _solve(settings: Settings, source: np.ndarray, reference: np.ndarray, seed: 
         report(len(variances), settings.max_iterations, state["points"])
 
     with library_call("rustcpd"):
-        found = rustcpd.register_deformable(
+        fit = rustcpd.register_deformable(
             reference,
             source,
             alpha=settings.smoothness,
@@ -93,12 +99,12 @@ def _solve(settings: Settings, source: np.ndarray, reference: np.ndarray, seed: 
             callback=callback,
         )
     return Fit.displaced(
-        found.points - source,
+        fit.points - source,
         len(variances),
         em_stop_reason(len(variances), settings),
         {"sigma2": variances},
         # where the kernel was low-rank this one differs from it by about 1e-7
-        lambda: KernelSum.of_arrays(source, found.weights, "gaussian", settings.beta),
+        lambda: KernelSum.of_arrays(source, fit.weights, "gaussian", settings.beta),
     )
 
 

@@ -25,10 +25,13 @@ class Settings:
     """Settings of BCPD, of those that the package has (it has no beta).
 
     Attributes:
-        smoothness: the paper's lambda. outlier_weight: its omega, 0 <= w < 1.
-        gamma: factor of the first sigma^2. kappa: of the mixture's weights; the larger, the more equal they are.
-        max_iterations, tolerance: it stops when the mean distance of the moved source to its nearest reference points
-            changes by less than the tolerance.
+        smoothness: the paper's lambda.
+        outlier_weight: its omega, 0 <= w < 1.
+        gamma: factor of the first sigma^2.
+        kappa: of the mixture's weights; the larger, the more equal they are.
+        max_iterations: at most so many.
+        tolerance: it stops when the mean distance of the moved source to its nearest reference points changes by less.
+        normalisation: see :func:`pwan.normalisation.normalise`.
     """
 
     smoothness: float = 2.0
@@ -70,9 +73,9 @@ def _solve(settings: Settings, source: np.ndarray, reference: np.ndarray, seed: 
     with peer_call("probreg"):
         method = CombinedBCPD(source, lmd=settings.smoothness, k=settings.kappa, gamma=settings.gamma)
         method.set_callbacks([callback])
-        found = method.registration(
+        fit = method.registration(
             reference, w=settings.outlier_weight, maxiter=settings.max_iterations, tol=settings.tolerance
         )
-        similarity = found.rigid_trans.scale * found.rigid_trans.rot.T  # (D, D), for rows of points
-        displacement = found.v @ similarity  # (r, D)
-    return Fit(similarity, found.rigid_trans.t, displacement, steps, em_stop_reason(steps, settings))
+        similarity = fit.rigid_trans.scale * fit.rigid_trans.rot.T  # (D, D), for rows of points
+        displacement = fit.v @ similarity  # (r, D)
+    return Fit(similarity, fit.rigid_trans.t, displacement, steps, em_stop_reason(steps, settings))

@@ -26,11 +26,13 @@ class Settings:
 
     Attributes:
         sigma: width of the Gaussians that are compared; None takes the package's estimate, the source's own width.
-        shrink: sigma's factor from one level to the next. levels: how many there are.
+        shrink: sigma's factor from one level to the next.
+        levels: how many there are.
         bending: weight of the spline's bending energy.
         components: at most so many Gaussians a set; never more than 0.8 times the source's points.
-        max_iterations, tolerance: of BFGS at each level; the levels end early when the objective changes by less than
-            the tolerance between two.
+        max_iterations: of BFGS at each level.
+        tolerance: of BFGS at each level; the levels end early when the objective changes by less between two.
+        normalisation: see :func:`pwan.normalisation.normalise`.
     """
 
     sigma: float | None = None
@@ -82,15 +84,15 @@ def _solve(settings: Settings, source: np.ndarray, reference: np.ndarray, seed: 
             beta=settings.bending,
         )
         method.set_callbacks([callback])
-        found = method.registration(
+        fit = method.registration(
             reference,
             maxiter=settings.levels,
             tol=settings.tolerance,
             opt_maxiter=settings.max_iterations,
             opt_tol=settings.tolerance,
         )
-        bent = found.transform(source) - source @ found.a[1:] - found.a[0]  # (r, D)
+        bent = fit.transform(source) - source @ fit.a[1:] - fit.a[0]  # (r, D)
     if not steps:
         raise RegistrationFailedError("BFGS took no step: its objective is NaN or flat where it starts")
     reason = f"BFGS ended after {steps} of at most {total} iterations"
-    return Fit(found.a[1:], found.a[0], bent, steps, reason)
+    return Fit(fit.a[1:], fit.a[0], bent, steps, reason)

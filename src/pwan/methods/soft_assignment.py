@@ -29,12 +29,21 @@ from pwan.settings import check_ranges
 class Settings:
     """Settings of the soft assignment. Lengths in units of the reference's RMS radius.
 
+    Of the settings up to ``affine_ridge``, None follows from whether all of the source is to be matched
+    (:class:`pwan.registration.soft_assignment.SoftSettings`).
+
     Attributes:
-        steps, sigma_start, sigma_end, scalings, slack, smoothness, affine_ridge: as in
-            :class:`pwan.registration.refinement.SoftSettings`; None follows from whether all of the source is to be
-            matched.
-        beta: width of the kernel exp(-d^2 / (2 beta^2)) whose modes make the displacement. rank: how many of them.
-        pull: of known pairs, as PWAN's.
+        steps: annealing steps; sigma falls geometrically from ``sigma_start`` to ``sigma_end``.
+        sigma_start: of the first step.
+        sigma_end: of the last step.
+        scalings: alternating row and column scalings a step.
+        slack: kernel value at which a point would rather stay unmatched.
+        smoothness: ridge on the modes' coefficients, times sigma^2.
+        affine_ridge: ridge on the change of the affine part, times sigma^2.
+        beta: width of the kernel exp(-d^2 / (2 beta^2)) whose modes make the displacement.
+        rank: how many modes there are.
+        pull: of the landmarks, as PWAN's.
+        normalisation: see :func:`pwan.normalisation.normalise`.
     """
 
     steps: int | None = None
@@ -82,36 +91,38 @@ def register(
     source = normalised.source
     coherence = Coherence(source, draw_centres(source.shape[1], settings.rank, seeds), settings.beta)
     transform = Transform("nonrigid", source, coherence.basis)
-    start = identity = transform.parameters.detach()
+    begin = identity = transform.parameters.detach()
     pull = Pull.of(normalised, transform, normalised.reference, settings.pull)
-    if pull is not None:  # where the first fit would go with the pairs alone
+    if pull is not None:  # where the first fit would go with the landmarks alone
         ridge = torch.full(identity.shape[1:2], soft.smoothness, dtype=torch.float64)
         ridge[: source.shape[2]], ridge[source.shape[2]] = soft.affine_ridge, 0.0
-        start = pull.settled(identity, ridge * soft.sigma_start / source.shape[1])
+        begin = pull.settled(identity, ridge * soft.sigma_start / source.shape[1])
 
     def parts(p: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         return transform.affine(p), transform.translation(p), transform.displacement(p)
 
     steps = soft.steps * samples(transform)
 
-    def told(step: int, p: Tensor) -> None:
+    def after_step(step: int, p: Tensor) -> None:
         if observer is not None:
             observer(Progress(step, steps, lambda: frame.apply(limited.source, *parts(p))))
 
-    found = soft_assignment(transform, start, normalised.reference, normalised.mass, soft, list(seeds), told, pull)
-    good = found.isfinite().all(-1).all(-1)  # (B,)
-    found = torch.where(good[:, None, None], found, identity)
+    fitted = soft_assignment(
+        transform, begin, normalised.reference, normalised.mass, soft, list(seeds), after_step, pull
+    )
+    good = fitted.isfinite().all(-1).all(-1)  # (B,)
+    fitted = torch.where(good[:, None, None], fitted, identity)
     b = len(problem)
     return unrefined_result(
         limited,
         frame,
-        *parts(found),
-        coherence.on_space(found[:, source.shape[2] + 1 :]),
+        *parts(fitted),
+        coherence.on_space(fitted[:, source.shape[2] + 1 :]),
         status=[OK if fine else FAILED for fine in good.tolist()],
         stop_reason=[
             f"took all {steps} steps"
             if fine
-            else "the numbers left the finite; the source is given back where it started"
+            else "the transform became infinite or NaN; the source is given back where it started"
             for fine in good.tolist()
         ],
         steps=[steps] * b,

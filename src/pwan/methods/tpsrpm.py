@@ -21,7 +21,8 @@ from pwan.normalisation import Normalisation
 from pwan.problem import Observer, RegistrationProblem, RegistrationResult
 from pwan.settings import check_ranges
 
-SWEEPS, SWEEP_TOLERANCE = 10, 0.05  # of the double normalisation, as published
+SWEEPS = 10  # of the double normalisation, at most, as published
+SWEEP_TOLERANCE = 0.05  # RMS excess of its sums over 1, as published
 LOST = 1e-200  # a source point whose whole weight is below this is too far from everything for exp
 
 
@@ -33,13 +34,16 @@ class Settings:
     Attributes:
         start_temperature: the published ``T_init``.
         cooling: the start temperature divided by the last; the published ``T_finalfac``.
-        rate: each temperature is this times the one before (``anneal_rate``). inner_steps: correspondences and splines
-            found in turn at each temperature (``perT_maxit``).
-        smoothness, affine_smoothness: weights of the bending energy and of the affine part's distance from the
-            identity, for each source point and unit of temperature (``lamda1_init``, ``lamda2_init``).
+        rate: each temperature is this times the one before (``anneal_rate``).
+        inner_steps: how often correspondences and spline are found in turn at each temperature (``perT_maxit``).
+        smoothness: weight of the bending energy, for each source point and unit of temperature (``lamda1_init``).
+        affine_smoothness: weight of the affine part's distance from the identity, for each source point and unit of
+            temperature (``lamda2_init``).
         correspondence: "mixture" shares each reference point among the source points and an outlier class; "rpm" also
             each source point among the reference points and an outlier class (the published ``m_method``).
-        every: only each such point of both sets takes part, the spline carries the others; the published ``frac``.
+        every: only each point of both sets with a number divisible by this takes part, and the spline carries the
+            others; the published ``frac``.
+        normalisation: see :func:`pwan.normalisation.normalise`.
     """
 
     start_temperature: float = 1.5
@@ -77,7 +81,8 @@ class SplineFit:
 
     Attributes:
         spline: of the source points y (n, D).
-        rotation, triangle: Q1 and R, the QR factors of [1, y]; (n, D + 1) and (D + 1, D + 1).
+        rotation: (n, D + 1) Q1, of the QR factors of [1, y].
+        triangle: (D + 1, D + 1) R.
         cross: Q1^T K N (D + 1, n - D - 1), so that K N = Q1 cross + N diag(bending).
     """
 

@@ -88,7 +88,7 @@ class Pull:
         if self.rows is not None:
             to = self.rows[..., None].expand_as(at_pairs)
             at_pairs = torch.zeros_like(self.transform.source).scatter_add_(1, to, at_pairs)
-        return self.transform.pull_back(at_pairs, parameters)
+        return self.transform.parameter_gradient(at_pairs, parameters)
 
     def design(self) -> Tensor:
         """(B, L, p) such that T(y_l) is a row of it times the parameters: y, 1 and the modes; of a rigid transform the

@@ -355,7 +355,7 @@ class Solver:
         pull = found.source_slope[..., None] * gradient / self.sample_r  # (B, n, D)
         if self.span is not None:
             pull = torch.bmm(pull, self.span)
-        total, value = self.ranks.sum(self.sampled.pull_back(pull), value)
+        total, value = self.ranks.sum(self.sampled.parameter_gradient(pull), value)
         self._add_energy_gradient(total)
         if self.settings.clip:
             total.clamp_(-self.settings.clip, self.settings.clip)

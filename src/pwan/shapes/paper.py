@@ -88,8 +88,8 @@ def _human(number: int, **more: Any) -> PaperSet:
 
 def _humans(first: int, second: int) -> PaperSet:
     """Two bodies, the second as the counterpart of the first."""
-    apart = (first in _STANDING) != (second in _STANDING)  # they come from different data
-    return _human(first, counterpart=f"shrec19_{second:02d}", centred=apart)
+    centred = (first in _STANDING) != (second in _STANDING)  # they come from different data
+    return _human(first, counterpart=f"shrec19_{second:02d}", centred=centred)
 
 
 SETS = {
@@ -227,10 +227,10 @@ def _read_archive(path: Path, keys: dict[str, str | tuple[str, int]]) -> dict[st
             f"{FOLDER_VARIABLE} names the folder {path.parent}, but there is no {path.name} in it; put the file there, "
             f"or unset {FOLDER_VARIABLE} to download the set"
         ) from None
-    found = hashlib.sha256(content).hexdigest()
-    if found != SHA256[path.name]:
+    checksum = hashlib.sha256(content).hexdigest()
+    if checksum != SHA256[path.name]:
         raise ValueError(
-            f"{path} should have the SHA-256 {SHA256[path.name]} but has {found}; replace it by the right file, or "
+            f"{path} should have the SHA-256 {SHA256[path.name]} but has {checksum}; replace it by the right file, or "
             f"unset {FOLDER_VARIABLE} to download the set"
         )
     with np.load(io.BytesIO(content)) as archive:

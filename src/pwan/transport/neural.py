@@ -26,8 +26,9 @@ from pwan.transport import TransportProblem, TransportResult
 from pwan.transport.objective import Kind, objective
 from pwan.transport.potential import Architecture, PotentialNetwork
 
-START_OUTPUT = 0.1  # above 0, so that reference points have a slope from the start
-# A stiff penalty from the start triples the updates that are needed: kappa rises over this share of them.
+START_OUTPUT = 0.1  # of the network, in RMS radii: above 0 reference points have a slope from the start; chosen by eye
+# Share of the updates over which kappa rises, chosen by eye. A stiff penalty from the start triples the updates that
+# are needed (benchmarks/README.md, "Precision of the partial Wasserstein values").
 RISE = 0.7
 
 
@@ -39,7 +40,9 @@ class NeuralSettings:
         seed: of the network and of the segment points.
         updates: network updates by Adam (0.9, 0.99).
         step_size: of the first update; it falls along a cosine to ``final_step_size`` times itself.
-        features, frequency, widths: of the network, see ``potential.Architecture``.
+        features: of the network, see ``potential.Architecture``.
+        frequency: of the network, see ``potential.Architecture``.
+        widths: of the network, see ``potential.Architecture``.
         kappa: strength of the gradient penalty kappa * mean(max(|grad f| - 1, 0)^2) for a carried mass of 1. The
             gradient norms, and with them the value, exceed what is allowed by some 1/kappa.
         start_kappa: kappa of the first update; it grows geometrically.
@@ -122,24 +125,31 @@ class _Batch:
                 "source_weights": self.source_weights[part],
                 "fold": False,
             }
-            found = objective(x, y, kind, **given)
+            state = objective(x, y, kind, **given)
             if clip_reference:
-                h = found.threshold[:, None]
-                found = objective(x.minimum(h), y, kind, **given)
-            values.append(found.value)
-            slopes.append(torch.cat((found.reference_slope, found.source_slope), 1))
-            thresholds.append(found.threshold)
+                h = state.threshold[:, None]
+                state = objective(x.minimum(h), y, kind, **given)
+            values.append(state.value)
+            slopes.append(torch.cat((state.reference_slope, state.source_slope), 1))
+            thresholds.append(state.threshold)
         return torch.cat(values), torch.cat(slopes), torch.cat(thresholds)
 
 
 @dataclass(frozen=True, eq=False)
 class Potential:
-    """The potential f of one problem, a function on all of space: -h <= f <= 0, in input units."""
+    """The potential f of one problem, a function on all of space: -h <= f <= 0, in input units.
 
-    network: PotentialNetwork  # of one problem, in float64
-    centre: Tensor  # (1, 1, D)
+    Attributes:
+        network: of one problem, in float64.
+        centre: (1, 1, D) in input units.
+        scale: the RMS radius of both sets together, in input units.
+        threshold: h in units of the scale.
+    """
+
+    network: PotentialNetwork
+    centre: Tensor
     scale: float
-    threshold: float  # h in units of the scale
+    threshold: float
 
     def __call__(self, points: ArrayLike | Tensor) -> np.ndarray:
         """f at (N, D) points in input coordinates, (N,)."""
