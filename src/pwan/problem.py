@@ -109,7 +109,8 @@ class RegistrationProblem:
                 k, row = wrong[0].tolist()
                 raise ValueError(
                     f"landmark {row}{f' of problem {k}' if b > 1 else ''} names row "
-                    f"{int(self.landmarks[k, row, side])} of the {name}, whose rows are 0 to {count - 1}; correct it (rows count from 0)"
+                    f"{int(self.landmarks[k, row, side])} of the {name}, whose rows are 0 to {count - 1}; correct it "
+                    "(rows count from 0)"
                 )
         if weights is None:
             return

@@ -76,12 +76,12 @@ def read_table(path: Path) -> pd.DataFrame:
     """A table, without the columns of a cell that say the same in all lines.
 
     Raises:
-        ValueError: the file holds no table.
+        ValueError: the file does not hold a table.
     """
     try:
         frame = pd.read_csv(path)
     except ValueError as error:  # pandas' own errors and those of decoding are ValueErrors
-        raise ValueError(f"{path} is no table: {error}; remove or repair it and run again") from None
+        raise ValueError(f"{path} is not a table: {error}; remove or repair it and run again") from None
     return frame.drop(columns=[name for name in AXES if name in frame and frame[name].nunique(dropna=False) <= 1])
 
 
@@ -136,12 +136,12 @@ def hardest_cell(frame: pd.DataFrame, folder: Path) -> pd.DataFrame:
 
 def point_files(folder: Path) -> dict[tuple[str, str, int], Path]:
     """The files of registered points, by method, settings hash and trial."""
-    found = {}
+    files = {}
     for path in sorted(folder.rglob("points/*/*.npz")):
         method, _, settings = path.parent.name.rpartition("-")
         if path.stem.isdigit():
-            found[method, settings, int(path.stem)] = path
-    return found
+            files[method, settings, int(path.stem)] = path
+    return files
 
 
 def remade_problem(row: Row) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -210,7 +210,7 @@ def made_by_task(folder: Path) -> list[tuple[str, str]]:
         config: Any = OmegaConf.to_container(OmegaConf.load(path))
         name, task, shape = config["name"], config["task"], config["shape"]
     except Exception as error:  # YAML's own errors have no common base
-        raise ValueError(f"{path} is no configuration: {error}; remove or repair it and run again") from error
+        raise ValueError(f"{path} is not a configuration: {error}; remove or repair it and run again") from error
     return [
         ("Command (put together from config.yaml, which has every setting)", f"python run.py experiment={name}"),
         ("Task", f"{task}, on the shape {shape['name']} ({shape['source']}), seed {config.get('seed')}"),

@@ -17,7 +17,15 @@ from pwan.synthesis import SynthesisSettings
 
 @dataclass(frozen=True)
 class Cell:
-    """One family of problems: a shape, how problems are made of it, and the seed that numbers its trials."""
+    """One family of problems.
+
+    Attributes:
+        experiment: whose cell it is; a name for tables and folders.
+        shape: a name of the catalogue.
+        shape_source: "packaged" or "paper".
+        synthesis: how problems are made of the shape.
+        seed: with the number of a trial it gives the trial's problem.
+    """
 
     experiment: str
     shape: str
@@ -39,9 +47,9 @@ class Cell:
         }
 
 
-# axes and methods' settings that earlier rows do not have, with the value those rows stand for: they keep their hash
+# Axes and methods' settings that earlier rows do not have, with the value those rows stand for: they keep their hash.
 LATER: dict[str, Any] = {"voxel": 0.0, "crop": "both"}
-# no cell has pairs, so that pull changes no row
+# no cell has landmarks, so that pull changes no row
 LATER_SETTINGS: dict[str, Any] = {"coarse_steps": 0, "reach": 0.0, "sample": 0, "sample_first": 0, "pull": PULL}
 
 AXES = ["shape", "shape_source", *(f.name for f in fields(SynthesisSettings)), "seed"]
@@ -49,7 +57,12 @@ AXES = ["shape", "shape_source", *(f.name for f in fields(SynthesisSettings)), "
 
 @dataclass(frozen=True)
 class MethodEntry:
-    """One entry of the list of methods: the YAML's name, the method's file and what differs from its defaults.
+    """One entry of the list of methods.
+
+    Attributes:
+        name: of the YAML.
+        method: of the method's file.
+        options: what differs from the method's defaults.
 
     Raises:
         ValueError: no such method file, or an option that its settings do not have (names the nearest one).

@@ -71,7 +71,7 @@ def compare(rows: Iterable[Row]) -> pd.DataFrame:
         first = groups[0].iloc[0]["method"]
         ours = [group for group in groups if group.iloc[0]["method"] == first]
         others = [group for group in groups if group.iloc[0]["method"] != first]
-        lines += [_pair(one, other, error) for one in ours for other in others for error in ERRORS]
+        lines += [_paired(own, other, error) for own in ours for other in others for error in ERRORS]
     return pd.DataFrame([line for line in lines if line["trials"]], columns=PAIRED_COLUMNS)
 
 
@@ -144,12 +144,12 @@ def _quantile(ordered: np.ndarray, share: float) -> float:
     return float(low if low == high else low + (place - np.floor(place)) * (high - low))
 
 
-def _pair(one: pd.DataFrame, other: pd.DataFrame, error: str) -> dict[str, object]:
-    a, b = _errors(one, error).align(_errors(other, error), join="inner")
+def _paired(own: pd.DataFrame, other: pd.DataFrame, error: str) -> dict[str, object]:
+    a, b = _errors(own, error).align(_errors(other, error), join="inner")
     ours, theirs = a.to_numpy(), b.to_numpy()
     both_failed = np.isinf(ours) & np.isinf(theirs)
     difference = np.where(both_failed, 0.0, ours) - np.where(both_failed, 0.0, theirs)  # (trials,)
-    first, second = one.iloc[0], other.iloc[0]
+    first, second = own.iloc[0], other.iloc[0]
     line = {
         "experiment": first["experiment"],
         **{name: first[name] for name in AXES},

@@ -30,7 +30,8 @@ class TrackingSettings:
     Attributes:
         wandb: write W&B runs at all.
         mode: "offline"; "online" and "auto" upload where the user is logged in, and are offline elsewhere.
-        project, entity: where the runs belong in W&B.
+        project: where the runs belong in W&B.
+        entity: the user or team whose project it is; None for W&B's own default.
     """
 
     wandb: bool = True
@@ -55,6 +56,10 @@ def track(
     """Write one finished run below ``folder/wandb``.
 
     Args:
+        folder: of the cell's results.
+        settings: whether and where to track.
+        experiment: the run's group in W&B.
+        method: the run's kind in W&B.
         config: the resolved configuration of this cell and method.
         rows: the trials of this cell and method; become a Table.
         summary: this method's line of summary.csv; its medians become summary metrics (W&B computes none itself).

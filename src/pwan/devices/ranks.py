@@ -39,7 +39,8 @@ class Ranks:
         group: of torch.distributed; None for a process alone.
 
     Attributes:
-        rank: number of this process. size: how many there are.
+        rank: number of this process, from 0.
+        size: how many processes there are.
         bytes_sent: payload of all reductions so far, in bytes, as this rank handed it over (what the backend makes of
             it on the wire depends on its algorithm; a ring sends it about twice).
         timed: whether to measure the time in reductions, waiting for the others included; see :meth:`seconds`.
@@ -100,7 +101,9 @@ class Ranks:
         points.
 
         Args:
-            values: (B, n) of this rank's points. mass: (B,) of all. weights: (B, n).
+            values: (B, n) of this rank's points.
+            mass: (B,) of all points.
+            weights: (B, n) of this rank's points.
         """
         if self.size == 1:
             return largest_share(values, mass, weights)
@@ -204,10 +207,10 @@ def devices_here(count: int, kind: Literal["auto", "gpu", "cpu"] = "auto") -> li
     Raises:
         ValueError: GPUs are asked for and there are fewer.
     """
-    there = torch.cuda.device_count()
-    if kind == "gpu" and there < count:
-        raise ValueError(f"kind=gpu needs {count} GPUs, but there are {there}; take fewer devices, or kind=cpu")
-    gpus = kind == "gpu" or (kind == "auto" and there >= count)
+    found = torch.cuda.device_count()
+    if kind == "gpu" and found < count:
+        raise ValueError(f"kind=gpu needs {count} GPUs, but there are {found}; take fewer devices, or kind=cpu")
+    gpus = kind == "gpu" or (kind == "auto" and found >= count)
     return [f"cuda:{k}" if gpus else "cpu" for k in range(count)]
 
 
@@ -216,8 +219,10 @@ def member(device: str, rank: int, size: int, meeting: Path | dist.Store) -> Ite
     """This process as one of ``size``, with one thread on the CPU; for one alone there is no group.
 
     Args:
-        device: "cpu" (gloo), or "cuda:0" and the like (nccl). meeting: where the ranks find each other: a file that is
-            not there yet, or a store.
+        device: "cpu" (gloo), or "cuda:0" and the like (nccl).
+        rank: of this process, from 0.
+        size: how many processes there are.
+        meeting: where the ranks find each other: a file that does not exist yet, or a store.
     """
     cpu = torch.device(device).type == "cpu"
     if not cpu:
@@ -248,8 +253,9 @@ def launch(work: Callable[..., Any], devices: Sequence[str], *arguments: Any) ->
     """Run ``work(ranks, device, *arguments)`` in a process for each device, and give back what rank 0's returns.
 
     Args:
-        work: a function of a module, since it is found by its name. devices: "cpu" for a rank on the CPU with one
-            thread, or "cuda:0" and the like.
+        work: a function of a module, since it is found by its name.
+        devices: "cpu" for a rank on the CPU with one thread, or "cuda:0" and the like.
+        arguments: what can be pickled.
 
     Raises:
         RuntimeError: a rank failed or died; the others are ended.

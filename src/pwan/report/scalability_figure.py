@@ -25,6 +25,7 @@ def draw_scalability(summary: pd.DataFrame, title: str, path: Path) -> list[Path
     Args:
         summary: a line for each method and size with the columns method, points, status, runs, seconds_mean, exponent
             and limit (seconds); nothing was measured where runs is 0.
+        title: above the figure.
         path: of the PNG; the PDF has the suffix .pdf.
 
     Returns:

@@ -26,11 +26,16 @@ NAN = float("nan")
 
 @dataclass(frozen=True)
 class Settings:
-    """Attributes:
-    reference_points, source_points: how many points.
-    width, height: of the rectangle of each set.
-    shift: of the source's rectangle against the reference's, along both axes.
-    mass, distance: of L_M,m and L_D,h.
+    """The two sets and the two discrepancies.
+
+    Attributes:
+        reference_points: how many.
+        source_points: how many.
+        width: of the rectangle of each set.
+        height: of the rectangle of each set.
+        shift: of the source's rectangle against the reference's, along both axes.
+        mass: m of L_M,m.
+        distance: h of L_D,h.
     """
 
     reference_points: int = 12
@@ -117,10 +122,10 @@ def dual_threshold(reference: np.ndarray, source: np.ndarray, mass: float) -> fl
     """
     if mass != round(mass) or mass >= min(len(reference), len(source)):
         return None
-    before, here, after = (
+    less, exactly, more = (
         partial_wasserstein(reference, source, mass=m).value if m > 0 else 0.0 for m in (mass - 1, mass, mass + 1)
     )
-    return (after - before) / 2 if after - here > here - before else None
+    return (more - less) / 2 if more - exactly > exactly - less else None
 
 
 def _pairs(name: str, plan: np.ndarray, cost: np.ndarray) -> list[dict[str, Any]]:

@@ -24,22 +24,26 @@ from pwan.settings import check_ranges
 from pwan.transport import partial_wasserstein
 from pwan.transport.kernel import kl_divergence, l2_distance
 
-# rounding of the sums must not break a level stretch of a curve into many minima
-DIGITS = 9
+DIGITS = 9  # of a curve's values: rounding of the sums must not break a level stretch into many minima
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Attributes:
-    points: data points, equally spaced on ``data_interval``.
-    outliers: the numbers N of outliers, a curve for each.
-    data_interval, outlier_interval: where they lie.
-    translations: the first and the last t.
-    step: between values of t.
-    mass, distance: of L_M,m and L_D,h.
-    variance, outlier_weight: of the Gaussians of KL and L2, and of the uniform term of KL.
-    modes: the values of t at which the paper sees a minimum: the right alignment, and the source on the outliers.
-    near: how far from a mode a minimum may be that counts as this mode's.
+    """The sets, the translations and the discrepancies.
+
+    Attributes:
+        points: data points, equally spaced on ``data_interval``.
+        outliers: the numbers N of outliers, a curve for each.
+        data_interval: the ends of the data.
+        outlier_interval: the ends of the outliers.
+        translations: the first and the last t.
+        step: between values of t.
+        mass: m of L_M,m.
+        distance: h of L_D,h.
+        variance: of the Gaussians of KL and L2.
+        outlier_weight: of the uniform term of KL.
+        modes: the values of t at which the paper sees a minimum: the right alignment, and the source on the outliers.
+        near: how far from a mode a minimum may be that counts as this mode's.
     """
 
     points: int = 10
@@ -170,10 +174,10 @@ def local_minima(t: np.ndarray, values: np.ndarray) -> list[dict[str, float]]:
         For each t, value, and depth: how far one must climb before one can come lower, or reach an end of the curve.
     """
     spread = float(np.ptp(values)) or 1.0
-    found, about = find_peaks(-np.round(values / spread, DIGITS), plateau_size=1, prominence=10.0**-DIGITS)
+    places, about = find_peaks(-np.round(values / spread, DIGITS), plateau_size=1, prominence=10.0**-DIGITS)
     return [
         {"t": float(t[i]), "value": float(values[i]), "depth": float(depth * spread)}
-        for i, depth in zip(found, about["prominences"], strict=True)
+        for i, depth in zip(places, about["prominences"], strict=True)
     ]
 
 
