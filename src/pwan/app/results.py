@@ -40,9 +40,9 @@ _NOT_RESULTS = ("wandb", "points", FIGURES)
 
 
 def rows_of(folder: Path) -> list[Row]:
-    """The benchmark's rows in the folder and below, none where another task keeps rows of its own kind there.
+    """The benchmark's rows in the folder and below, without rows of another task.
 
-    A setting of the problem that is younger than a row has its default in it.
+    A setting that did not exist when a row was written has its default in it.
     """
     defaults = vars(SynthesisSettings())
     rows = [{**defaults, **completed(row)} for row in read_rows(folder)]
@@ -73,7 +73,7 @@ def is_trials_picture(path: Path) -> bool:
 
 
 def read_table(path: Path) -> pd.DataFrame:
-    """A table, without the columns of a cell that say the same in all lines.
+    """A table, without those columns of a cell that hold the same in all lines.
 
     Raises:
         ValueError: the file does not hold a table.
@@ -122,7 +122,7 @@ def with_infinite_failures(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def hardest_cell(frame: pd.DataFrame, folder: Path) -> pd.DataFrame:
-    """The rows of the cell whose methods have the largest median error; one with registered points, if there is one."""
+    """The rows of the cell whose methods have the largest median error; of those with registered points, if any."""
     kept = point_files(folder)
     errors = with_infinite_failures(frame)
     errors["kept"] = [(row.method, row.settings, row.trial) in kept for row in errors.itertuples()]
@@ -168,7 +168,7 @@ def _plain(value: Any) -> Any:
 
 
 def benchmark_command(frame: pd.DataFrame) -> str:
-    """The command that makes these rows, given the methods' YAML files; a line a cell where the cells are no grid."""
+    """The command that makes these rows, given the methods' YAML files; a line for each cell where they form no grid."""
     defaults = vars(SynthesisSettings())
     keys = {"shape": "shape", "shape_source": "shape.source", "seed": "seed"}
     values = {axis: [_spelled(value) for value in frame[axis].unique()] for axis in AXES}

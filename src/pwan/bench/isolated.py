@@ -23,7 +23,7 @@ from pwan.synthesis import make_problem
 
 STOPPED, NOT_RUN = "stopped", "not run"
 STARTUP = 300.0  # seconds that a process may take to start or to make a problem; chosen by eye
-MEMORY_WORDS = ("allocate", "MemoryError", "bad_alloc")  # of numpy, torch and C++ when there is no more
+MEMORY_WORDS = ("allocate", "MemoryError", "bad_alloc")  # of numpy, torch and C++ when it has run out
 READY = "ready"
 
 
@@ -74,7 +74,7 @@ def measure(work: Work, limit: float, on_wait: Callable[[], Any] = lambda: None)
                 process.join()
                 row = {
                     "status": STOPPED,
-                    "reason": f"the process ended with exit code {process.exitcode}, as a rule for want of memory",
+                    "reason": f"the process ended with exit code {process.exitcode}, usually for lack of memory",
                 }
             yield {"trial": repeat, **row}
             if row["status"] in (STOPPED, NOT_RUN):

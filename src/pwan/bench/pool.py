@@ -55,7 +55,7 @@ def run_tasks(
     started, and ended again whatever happens, a KeyboardInterrupt included.
 
     Args:
-        function: a function of a module (spawned processes import it); calls ``report(x)`` to tell its progress.
+        function: a function of a module (spawned processes import it); calls ``report(x)`` to report its progress.
         tasks: anything picklable; taken one at a time, when a worker is free.
         workers: how many processes; 0 or 1 for this one.
         on_done: called with the task's number and the function's result or a ``Failure``.

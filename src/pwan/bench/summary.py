@@ -43,7 +43,7 @@ def summarise(rows: Iterable[Row]) -> pd.DataFrame:
     A failed trial counts in ``trials`` and ``failed``, and as an infinite error in the medians, the quartiles
     (``mse_q25``, ``mse_q75``: linear between the two values beside them) and the maximum (a median over survivors would
     flatter the method that fails most). ``mse_std`` is the sample standard deviation over
-    the trials that did not fail: with a failure there is no other finite answer; ``failed`` stands beside it.
+    the trials that did not fail: with a failure no other answer is finite; ``failed`` is the column beside it.
     ``mse_normalised_median`` is the median of the errors over the truth's mean squared radius, so without a unit.
     ``shape_origin`` joins by a plus where the trials' copies of the shape came from several places.
     """

@@ -27,16 +27,14 @@ from pwan.settings import check_ranges
 
 REPORT_EVERY = 0.5  # seconds between two reports of a running registration; chosen by eye
 CURVE_POINTS = 50  # errors measured on the way, at most about twice as many; chosen by eye
-SNAPSHOTS = (
-    1 / 40,
-    1 / 8,
-)  # shares of all steps, after which the source is kept: it moves most at first; chosen by eye
+# shares of all steps, after which the source is kept: it moves most at first; chosen by eye
+SNAPSHOTS = (1 / 40, 1 / 8)
 CHUNK = 16384  # points at which the gradient of a potential is taken at once; chosen by eye
 
 
 @dataclass(frozen=True)
 class TrainerSettings:
-    """The group ``trainer``: who drives PWAN's steps; other methods are not concerned.
+    """The group ``trainer``: who drives PWAN's steps. It does not concern other methods.
 
     Attributes:
         name: "loop", a plain loop; "lightning", a PyTorch Lightning trainer around the same solver, with the same rows;
@@ -124,7 +122,7 @@ class Trial:
 
 
 def register_trials(task: Task, report: Report) -> list[Trial]:
-    """Register the task's problems. Every half a second it reports the share done and the batch's mean MSE."""
+    """Register the task's problems. Every half second it reports the share done and the batch's mean MSE."""
     with threads(1 if task.one_thread else None):
         return _register(task, report)
 
@@ -275,7 +273,7 @@ def _finite(value: float) -> float | None:
 
 
 def _digest(problem: RegistrationProblem, k: int) -> str:
-    """Twelve hex digits of the points that problem k gives to a method: equal ones are the very same problem."""
+    """Twelve hex digits of the points that problem k gives to a method: equal digits mean the same problem."""
     digest = hashlib.sha256()
     for points in (problem.source[k], problem.reference[k]):
         digest.update(np.ascontiguousarray(points.numpy()).tobytes())

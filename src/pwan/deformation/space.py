@@ -113,7 +113,7 @@ class SpaceTransform:
         }
 
     def save(self, path: str | Path) -> None:
-        """Keep it whole in a file (npz, under the very name given), which appears in one move.
+        """Write all of it to a file (npz, under exactly the name given), which appears in one move.
 
         Raises:
             OSError: the file cannot be written.

@@ -28,7 +28,7 @@ from torch import Tensor
 from pwan.devices.threads import threads
 from pwan.transport.objective import largest_share
 
-TIMEOUT = timedelta(seconds=45)  # how long a rank waits for another one; one that has died is told at once as a rule
+TIMEOUT = timedelta(seconds=45)  # how long a rank waits for another one; the death of one is usually noticed at once
 DIGIT = 8  # bits of the potential that one round of the search for the threshold settles
 
 
@@ -55,12 +55,15 @@ class Ranks:
         self._marks: list[tuple[Any, Any]] = []
 
     def leave(self) -> None:
-        """Let go of the group: its threads end with the last reference to it, and one of them that still holds a tensor
-        when the interpreter ends aborts the process. A reduction after it raises RuntimeError."""
+        """Let go of the group. A reduction after it raises RuntimeError.
+
+        The group's threads end with the last reference to it. A thread that still holds a tensor when the interpreter
+        ends aborts the process.
+        """
         self.group = None
 
     def slice(self, count: int) -> slice:
-        """Which of this many points are this rank's: adjacent ones, and as many as any other's, or one less.
+        """Which of ``count`` points are this rank's: adjacent ones, as many as any other rank has or one less.
 
         Raises:
             ValueError: fewer points than ranks.
@@ -72,7 +75,7 @@ class Ranks:
         return slice(start, start + parts[self.rank])
 
     def parts(self, count: int) -> list[int]:
-        """How many of this many points each rank has."""
+        """How many of ``count`` points each rank has."""
         return [count * (k + 1) // self.size - count * k // self.size for k in range(self.size)]
 
     def sum(self, *tensors: Tensor) -> list[Tensor]:
@@ -202,7 +205,9 @@ def _ascending_keys(values: Tensor) -> Tensor:
 
 
 def devices_here(count: int, kind: Literal["auto", "gpu", "cpu"] = "auto") -> list[str]:
-    """As many devices of this machine, as torch names them: "auto" takes GPUs where there are enough, else CPU ranks.
+    """The names, as torch spells them, of ``count`` devices of this machine.
+
+    "auto" takes GPUs where there are enough, else the CPU, once for each rank.
 
     Raises:
         ValueError: GPUs are asked for and there are fewer.

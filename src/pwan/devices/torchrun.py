@@ -50,7 +50,7 @@ class Crew:
                 yield ranks
 
     def follow(self, do: Callable[..., Any]) -> None:
-        """Do what rank 0 calls for, ``do(ranks, device, *work)``, until it needs no more."""
+        """Do what rank 0 calls for, ``do(ranks, device, *work)``, until nothing is left to do."""
         while folder := self._call():
             devices, work = torch.load(Path(folder) / "work", weights_only=False)
             try:

@@ -29,7 +29,7 @@ class Settings:
         outlier_weight: its omega, 0 <= w < 1.
         gamma: factor of the first sigma^2.
         kappa: of the mixture's weights; the larger, the more equal they are.
-        max_iterations: at most so many.
+        max_iterations: at most this many.
         tolerance: it stops when the mean distance of the moved source to its nearest reference points changes by less.
         normalisation: see :func:`pwan.normalisation.normalise`.
     """

@@ -29,7 +29,7 @@ class Settings:
         shrink: sigma's factor from one level to the next.
         levels: how many there are.
         bending: weight of the spline's bending energy.
-        components: at most so many Gaussians a set; never more than 0.8 times the source's points.
+        components: at most this many Gaussians a set; never more than 0.8 times the source's points.
         max_iterations: of BFGS at each level.
         tolerance: of BFGS at each level; the levels end early when the objective changes by less between two.
         normalisation: see :func:`pwan.normalisation.normalise`.

@@ -100,7 +100,7 @@ def draw_accuracy(
         path: of the PNG; the PDF has the suffix .pdf.
         band: see :func:`curves`.
         published: a table on the same axis; another axis's is not drawn.
-        seconds: the median time of a registration against the same axis stands below (column "seconds").
+        seconds: the median time of a registration against the same axis is drawn below (column "seconds").
 
     Returns:
         The two files.

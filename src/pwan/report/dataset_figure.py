@@ -40,7 +40,7 @@ def draw_clouds(
 ) -> list[Path]:
     """Write pictures in a row, each with its title and point sets, as PNG and PDF beside each other.
 
-    One legend for all stands below.
+    One legend for all is below them.
 
     Args:
         pictures: a title and the point sets of each.

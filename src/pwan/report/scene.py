@@ -61,12 +61,9 @@ def scene_json(
             ]
         )
         labels.append(f"{registration.method}: {registration.words}")
-        if (
-            registration.potential is not None
-            and registration.reference_potential is not None
-            and registration.unrefined is not None
-        ):
-            values = np.concatenate([registration.reference_potential, registration.potential])
+        x_potential, y_potential = registration.reference_potential, registration.potential
+        if x_potential is not None and y_potential is not None and registration.unrefined is not None:
+            values, unrefined = np.concatenate([x_potential, y_potential]), registration.unrefined[moving]
             scale = {"cmin": float(values.min()), "cmax": float(values.max()), "colorscale": "Viridis"}
             bar = {
                 **scale,
@@ -74,18 +71,8 @@ def scene_json(
             }
             groups.append(
                 [
-                    _points(
-                        reference[staying],
-                        registration.reference_potential[staying],
-                        "reference, potential",
-                        scale=scale,
-                    ),
-                    _points(
-                        registration.unrefined[moving],
-                        registration.potential[moving],
-                        "before refinement, potential",
-                        scale=bar,
-                    ),
+                    _points(reference[staying], x_potential[staying], "reference, potential", scale=scale),
+                    _points(unrefined, y_potential[moving], "before refinement, potential", scale=bar),
                 ]
             )
             labels.append(f"{registration.method}: potential, before refinement")

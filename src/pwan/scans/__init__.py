@@ -26,7 +26,7 @@ from pwan.scans.verdict import SLID, LandmarkResidual, Measured, judge, settled,
 
 __all__ = ["Outcome", "ScanSettings", "files", "register_files"]
 
-FOLDED_POINTS = 20_000  # of the source, at about so many the map is searched for folds; chosen by eye
+FOLDED_POINTS = 20_000  # about so many points of the source are checked for folds of the map; chosen by eye
 
 Tell = Callable[[str], None]
 
@@ -36,7 +36,7 @@ def register_files(settings: ScanSettings, *, tell: Tell = print, observer: Obse
 
     Args:
         settings: the two files, and how to register them.
-        tell: is given each sentence of what was decided.
+        tell: called with each sentence of what was decided.
         observer: called after each step of the method.
 
     Returns:

@@ -152,8 +152,8 @@ def _weight(cell: str, at: int, separator: Separator) -> float:
     value = _number(cell, separator)
     if value is None or not 0 < value < np.inf:
         raise Fault(
-            f"line {at}: expected a positive weight, found {cell[:40]!r}. Repair the line; a landmark that shall not "
-            "count is left out by a comment sign (#) in front of it."
+            f"line {at}: expected a positive weight, found {cell[:40]!r}. Repair the line; a landmark that "
+            "must not count is left out by a comment sign (#) in front of it."
         )
     return value
 

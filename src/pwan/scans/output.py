@@ -236,7 +236,7 @@ def _landmarks(outcome: Outcome) -> dict[str, Any] | None:
 
 
 def _threshold(result: Any) -> float | None:
-    """The distance threshold h at the end, in the reference's units; None where there is no finite one."""
+    """The distance threshold h at the end, in the reference's units; None where it is not finite."""
     thresholds, transform = result.history.get("threshold"), result.transform
     if not thresholds or not math.isfinite(thresholds[-1]) or not isinstance(transform, SpaceTransform):
         return None

@@ -34,7 +34,7 @@ class ScanSettings:
         method_settings: what differs from the method's defaults.
         seed: the same seed gives the same result.
         drop_invalid: leave out points with NaN or infinite coordinates.
-        overwrite: write over results that are there.
+        overwrite: write over results that exist.
         source_key: of the source's file, as ``key`` of :func:`pwan.read_points`.
         reference_key: the same of the reference's file.
         source_raw: of the source's file, as ``raw`` of :func:`pwan.read_points`.

@@ -18,7 +18,7 @@ SLID = 0.6  # distance after a quick registration of fewer points over that of a
 # chance count.
 UNEVEN = 2.2
 NEIGHBOURS = 32  # a spacing is the distance of the neighbour with this number
-UNEVEN_POINTS = 20_000  # of the source, about so many are looked at
+UNEVEN_POINTS = 20_000  # about so many points of the source are looked at
 SETTLED_SHARE = 0.1  # change of the discrepancy over itself, up to which it is the potential's noise
 SETTLED_SHARE_OF_LARGEST = 0.03  # change of the discrepancy over its largest value, up to which it is noise
 HALF = 0.45  # of the smaller set: with less matched by an estimate, most of the answer is extrapolated
@@ -148,7 +148,7 @@ def judge(measured: Measured) -> Verdict:
 
 
 def _judge_landmarks(residual: LandmarkResidual, spacing: float, sentences: list[str], warnings: list[str]) -> bool:
-    """Add what the landmarks tell; returns whether it is a warning."""
+    """Add what the landmarks show; returns whether it is a warning."""
     sentences.append(
         f"the {residual.count} landmarks end at a median distance of {residual.median:.4g}, "
         f"{residual.median / spacing:.2g} times the spacing of the reference's points"

@@ -32,7 +32,7 @@ class PaperSet:
         archive: the npz file's name.
         keys: the shape's fields and the archive's keys, or (key, row) for one row of a stacked array.
         base: the address before the text files' names.
-        files: the shape's fields and the text files; empty where there is no text file to download.
+        files: the shape's fields and the text files; None where no text file can be downloaded.
         counterpart: the name of the set that is the shape's counterpart, or empty.
         axes: rows of a signed permutation that the points are multiplied by, for a file that names its axes
             differently. Empty leaves them as they are.
@@ -141,7 +141,12 @@ SHA256 = {  # of the folder's files and of the text files
 
 
 def load(name: str, *, base: str | None = None, cache: Path | None = None) -> Shape:
-    """One of the paper's sets; ``base`` and ``cache`` replace the public address and the user's cache folder.
+    """One of the paper's sets.
+
+    Args:
+        name: of the set.
+        base: an address in place of the public one.
+        cache: a folder in place of the user's cache folder.
 
     Raises:
         FileNotFoundError: the folder named by PWAN_DATA lacks the file, or no download is known for the set.
@@ -185,7 +190,7 @@ def _box_centre(points: np.ndarray) -> np.ndarray:
 
 
 def fetch(file: str, base: str, cache: Path | None = None) -> Path:
-    """A downloaded file of the table ``SHA256``, from the cache where it is there already.
+    """A file of the table ``SHA256``, downloaded or from the cache if it is there already.
 
     Raises:
         ValueError: what came has a wrong checksum; nothing is kept.

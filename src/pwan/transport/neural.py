@@ -39,7 +39,8 @@ class NeuralSettings:
     Attributes:
         seed: of the network and of the segment points.
         updates: network updates by Adam (0.9, 0.99).
-        step_size: of the first update; it falls along a cosine to ``final_step_size`` times itself.
+        step_size: of the first update; it falls along a cosine.
+        final_step_size: of the last update, as a share of ``step_size``.
         features: of the network, see ``potential.Architecture``.
         frequency: of the network, see ``potential.Architecture``.
         widths: of the network, see ``potential.Architecture``.

@@ -36,7 +36,7 @@ class Objective:
         reference_slope: (B, q) d value / d o at the reference points.
         source_slope: (B, r) d value / d o at the source points.
         source_share: (B, r) the mass of each source point that counts (is transported).
-        threshold: (B,) the distance threshold h in force; infinite for complete transport.
+        threshold: (B,) the distance threshold h that was used; infinite for complete transport.
         threshold_slope: (B,) d value / d h for a learned h, else None.
     """
 

@@ -28,7 +28,7 @@ from torch import Tensor
 from pwan.randomness import torch_generator
 
 # Points that a pass handles at once. Those of a CPU stay in a core's cache (benchmarks/README.md; 256 to 1,024 were no
-# faster). Those of a GPU were chosen with benchmarks/gpu.py at hand; there is no measurement of each alone.
+# faster). Those of a GPU came with benchmarks/gpu.py; no measurement of each alone is recorded.
 BLOCK = 2048  # on a CPU, of one problem or of several small ones
 GPU_CHUNK = 2**20  # on a GPU, of all problems together, which keeps all of it busy
 GPU_LEAST = 16384  # on a GPU, of one problem, however many there are
@@ -54,8 +54,9 @@ class Architecture:
         widths: sizes of the hidden layers.
         skip: the output of the second layer joins the last one's before the linear output (appendix, figure of the
             network; the released code's reading of it).
-        features: number m of random Fourier features; the network then sees x, sin(x B) and cos(x B), with B (D, m)
-            drawn from N(0, frequency^2). 0: the network sees x alone, as in the paper.
+        features: number m of random Fourier features; the network then sees x, sin(x B) and cos(x B), with a random
+            matrix B (D, m). 0: the network sees x alone, as in the paper.
+        frequency: standard deviation of the normal distribution from which B is drawn, in radians for each unit of x.
         slope: of the leaky ReLU (0.2 in the released code, 0 for the ReLU of the paper's text).
         init: "torch" for torch's default for a linear layer (released code), "kaiming" for He's normal initialisation
             with a small output layer.

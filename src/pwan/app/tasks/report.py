@@ -196,7 +196,7 @@ def _accuracy(
     groups = frame.groupby(others, sort=False, dropna=False) if others else [((), frame)]
     for key, group in groups:
         if group[axis].nunique() < 2 or group.duplicated([axis, "seed", "method", "trial"]).any():
-            continue  # one point is no curve; and two values at one point are none
+            continue  # one point does not make a curve, nor do two values at one point
         title = ", ".join([name, *(f"{other}={value}" for other, value in zip(others, key, strict=True))])
         folder.mkdir(exist_ok=True)
         path = folder / f"{_slug(title)}_accuracy.png"

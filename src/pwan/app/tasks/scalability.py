@@ -80,7 +80,7 @@ def run(checked: Checked, settings: Settings, folder: Path) -> int:
     shape = shapes.load(cell.shape, cell.shape_source)
     sizes = sorted(set(settings.sizes))
     shape.sample(sizes[-1], numpy_generator(cell.seed, "largest"))  # refuses a shape without a surface to draw from
-    # a method's settings follow from the kind and the size of a problem: a small one, repeated, tells them
+    # a method's settings follow from the kind and the size of a problem: a small one, repeated, shows them
     example = make_problem(shape, cell.with_points(sizes[0]).synthesis, seed=cell.seed, trials=[0])
     used = {
         entry.name: {points: entry.resolved(_repeated(example, points)) for points in sizes}
@@ -178,7 +178,7 @@ def _measure_method(
 
 
 def _refusal(lines: list[dict[str, Any]], points: int, settings: Settings) -> tuple[str, float | None]:
-    """Why a size is not run, or nothing; and the seconds that it would take, where these can be told."""
+    """Why a size is not run, or nothing; and the seconds that it would take, where these can be predicted."""
     for line in lines:
         if line["status"] in (STOPPED, NOT_RUN):
             return f"{line['points']} points were too many already", None
@@ -197,7 +197,7 @@ def _refusal(lines: list[dict[str, Any]], points: int, settings: Settings) -> tu
 
 
 def _finished(rows: RowFile, key: str, settings: Settings) -> dict[int, Row]:
-    """The rows of a cell by repeat; one that was stopped at lower limits than those of now counts for nothing."""
+    """The rows of a cell by repeat; one that was stopped at lower limits than the present ones does not count."""
     return {
         row["trial"]: row
         for row in newest(rows.rows)
