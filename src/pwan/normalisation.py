@@ -15,7 +15,8 @@ from pwan.randomness import numpy_generator
 
 Normalisation = Literal["auto", "separate", "joint", "none"]
 SAMPLE = 250  # source points on which two frames are compared; chosen by eye
-JOINT_ADVANTAGE = 0.8  # cost of the joint frame's start over the separate one's, up to which joint wins; chosen by eye
+# matching cost in the joint frame over that in the separate one, up to which joint is taken; chosen by eye
+JOINT_ADVANTAGE = 0.8
 EXTENT_RATIO = 3.0  # of two sets; beyond it they are probably in different units, and a warning says so; chosen by eye
 
 
@@ -95,8 +96,8 @@ def normalise(
             rescales the source silently: right when all of it must be matched, wrong for two parts. "joint" uses
             the reference's centre and radius for both. "none" scales neither and centres both by the reference
             (single precision needs that). "auto" is joint when a part of the source is to be matched; when all of it
-            is, each problem takes separate, unless joint starts much nearer by the partial transport cost of a sample
-            (outliers far beyond the shape would blow the source up).
+            is, each problem takes separate, unless joint brings the sets much nearer, by the partial transport cost of
+            a sample (outliers far beyond the shape would blow the source up).
         keep_scale: divide both by the reference's radius whatever the mode, for transforms that may not scale.
     """
     source, reference = problem.source, problem.reference
@@ -123,7 +124,7 @@ def normalise(
         frame = joint
     elif mode == "auto":
         nearer = [
-            _start_cost(problem, joint, k) < JOINT_ADVANTAGE * _start_cost(problem, frame, k)
+            _matching_cost(problem, joint, k) < JOINT_ADVANTAGE * _matching_cost(problem, frame, k)
             for k in range(len(problem))
         ]
         shared = torch.tensor(nearer)[:, None, None]  # (B, 1, 1)
@@ -145,7 +146,7 @@ def normalise(
     return normalised, frame
 
 
-def _start_cost(problem: RegistrationProblem, frame: Frame, k: int) -> float:
+def _matching_cost(problem: RegistrationProblem, frame: Frame, k: int) -> float:
     """Mean distance of the cheapest one-to-one matching of a sample of source k into the reference, both normalised."""
     generator = numpy_generator(0, "normalisation")
     source = ((problem.source - frame.source_centre) / frame.source_scale)[k]

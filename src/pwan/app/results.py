@@ -168,7 +168,7 @@ def _plain(value: Any) -> Any:
 
 
 def benchmark_command(frame: pd.DataFrame) -> str:
-    """The command that makes these rows, given the methods' YAML files; a line for each cell where they form no grid."""
+    """The command that makes these rows, given the methods' YAML files; a line for each cell if they form no grid."""
     defaults = vars(SynthesisSettings())
     keys = {"shape": "shape", "shape_source": "shape.source", "seed": "seed"}
     values = {axis: [_spelled(value) for value in frame[axis].unique()] for axis in AXES}
@@ -187,10 +187,10 @@ def benchmark_command(frame: pd.DataFrame) -> str:
     )
     methods = ",".join(dict.fromkeys(frame["method"]))
     experiment = frame["experiment"].iloc[0]
-    start = f"python run.py{' -m' if grid and len(cells) > 1 else ''} {shlex.quote(f'name={experiment}')}"
+    command = f"python run.py{' -m' if grid and len(cells) > 1 else ''} {shlex.quote(f'name={experiment}')}"
     tail = f"trials={frame['trial'].max() + 1} {shlex.quote(f'method=[{methods}]')}"
     return "\n".join(
-        " ".join([start, *(f"{keys.get(axis, f'problem.{axis}')}={text}" for axis, text in line.items()), tail])
+        " ".join([command, *(f"{keys.get(axis, f'problem.{axis}')}={text}" for axis, text in line.items()), tail])
         for line in lines
     )
 

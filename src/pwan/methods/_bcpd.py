@@ -130,7 +130,7 @@ def box_volume(reference: np.ndarray) -> float:
     return float(np.prod(np.maximum(edges, FLAT * edges.max())))
 
 
-def start(source: np.ndarray, reference: np.ndarray, gamma: float) -> State:
+def initial_state(source: np.ndarray, reference: np.ndarray, gamma: float) -> State:
     """The identity, with gamma^2 times the mean squared difference of all pairs as variance.
 
     Raises:
@@ -252,7 +252,7 @@ def run(
         RegistrationFailedError: as :func:`update`.
     """
     kernel = pivoted_cholesky(source, settings.beta)
-    state, history = start(source, reference, settings.gamma), []
+    state, history = initial_state(source, reference, settings.gamma), []
     for step in range(1, settings.max_iterations + 1):
         before = math.sqrt(state.sigma2)
         state = update(state, source, reference, kernel, settings)

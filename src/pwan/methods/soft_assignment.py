@@ -1,4 +1,4 @@
-"""The soft assignment with which PWAN ends, started from the identity instead: no potential, no adversary. What PWAN's
+"""The soft assignment with which PWAN ends, begun from the identity instead: no potential, no adversary. What PWAN's
 network is worth is what PWAN does better than this.
 """
 

@@ -76,7 +76,7 @@ def scene_json(
                 ]
             )
             labels.append(f"{registration.method}: potential, before refinement")
-    start = 1  # the first method's result is shown at first
+    first_view = 1  # the first method's result
     owner = [number for number, group in enumerate(groups) for trace in group if len(trace.x)]
     traces = [trace for group in groups for trace in group if len(trace.x)]
     wanted = [True if trace.visible is None else trace.visible for trace in traces]
@@ -84,7 +84,7 @@ def scene_json(
         [shown if at == number else False for at, shown in zip(owner, wanted, strict=True)]
         for number in range(len(groups))
     ]
-    for trace, shown in zip(traces, views[start], strict=True):
+    for trace, shown in zip(traces, views[first_view], strict=True):
         trace.visible = shown
     buttons = [
         {"label": html.escape(label), "method": "restyle", "args": [{"visible": view}]}
@@ -92,7 +92,7 @@ def scene_json(
     ]
     everything = np.concatenate([source, reference, *([] if truth is None else [truth])])
     figure = go.Figure(traces, _layout(everything))
-    menu = {"buttons": buttons, "active": start, "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom"}
+    menu = {"buttons": buttons, "active": first_view, "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom"}
     figure.update_layout(updatemenus=[menu])
     text = figure.to_json()
     assert text is not None and "</" not in text

@@ -26,7 +26,7 @@ from pwan.transport import TransportProblem, TransportResult
 from pwan.transport.objective import Kind, objective
 from pwan.transport.potential import Architecture, PotentialNetwork
 
-START_OUTPUT = 0.1  # of the network, in RMS radii: above 0 reference points have a slope from the start; chosen by eye
+INITIAL_OUTPUT = 0.1  # of the network, in RMS radii: above 0 reference points have a slope at once; chosen by eye
 # Share of the updates over which kappa rises, chosen by eye. A stiff penalty from the start triples the updates that
 # are needed (benchmarks/README.md, "Precision of the partial Wasserstein values").
 RISE = 0.7
@@ -231,7 +231,7 @@ def _standardise(problems: Sequence[TransportProblem], device: torch.device) -> 
 def _train(batch: _Batch, settings: NeuralSettings, observer: Callable[[int, int], None] | None) -> PotentialNetwork:
     b, n, dimension = batch.points.shape
     network = PotentialNetwork(settings.architecture(), dimension, [settings.seed] * b, batch.points.device)
-    network.parameters[:, -1] = START_OUTPUT
+    network.parameters[:, -1] = INITIAL_OUTPUT
     network.parameters.grad = gradient = torch.zeros_like(network.parameters)
     optimiser = torch.optim.Adam([network.parameters], lr=settings.step_size, betas=(0.9, 0.99), fused=True)
     generator = numpy_generator(settings.seed, "segments")
