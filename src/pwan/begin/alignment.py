@@ -153,7 +153,7 @@ def find_start(
     sets = NormalisedSets.of(y.numpy(), x.numpy(), scale=scale)
     search = _Search(sets, (matched / r, matched / q), rotation, scale, seed)
     candidates, left = search.candidates()
-    candidates, costs = _softly(search, candidates, r, q)
+    candidates, costs = _softly(search, candidates)
     score = np.sqrt((left + SEARCH.rounding) * (costs + SEARCH.rounding))
     best = int(np.argmin(score))
     chosen = next(k for k in (0, 1, best) if score[k] <= SEARCH.given_factor * score[best])
@@ -246,13 +246,14 @@ def _fit(points: np.ndarray, goals: np.ndarray, weights: np.ndarray, rotation: b
     return procrustes(points, goals, weights, rotation=rotation, scale=scale, **limits)
 
 
-def _softly(search: _Search, candidates: Similarities, r: int, q: int) -> tuple[Similarities, np.ndarray]:
+def _softly(search: _Search, candidates: Similarities) -> tuple[Similarities, np.ndarray]:
     """A quick soft assignment with smooth displacements from each of the K candidates, of a part of the mass.
 
     Returns:
         The candidates, all but the first two led to where the assignment took the matched points; and the partial
         transport cost (K,) after it, divided by the mass.
     """
+    r, q = len(search.sets.source), len(search.sets.reference)
     sizes = [min(round(QUICK_FIT.points * max(1.0, ratio)), QUICK_FIT.most_points) for ratio in (r / q, q / r)]
     y, x = search.samples(*sizes)  # the same share of both sets
     k, n = len(candidates.scale), len(y)

@@ -60,7 +60,8 @@ def rigid_parameters(current: Tensor, like: Tensor) -> Tensor:
         like: (B, P, D) parameters whose dtype is kept.
 
     Returns:
-        (B, P, D), the translation below the rotation vector in the strict upper triangle as :func:`rotation_matrix` takes it.
+        (B, P, D), the rotation vector in the strict upper triangle as :func:`rotation_matrix` takes it, above the
+        translation.
     """
     d = current.shape[-1]
     out = like.clone()

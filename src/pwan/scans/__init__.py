@@ -172,8 +172,8 @@ def _outcome(
             )
         points = transform(at_start)
         distance, nearest = tree.query(points)
-        reach = on_matched.max() if matched.any() else 0.0  # what counted as matched among the registered
-        all_matched = distance <= reach
+        farthest = on_matched.max() if matched.any() else 0.0  # what counted as matched among the registered
+        all_matched = distance <= farthest
     smaller = min(len(pair.source), len(pair.reference))
     measured = Measured(
         failed="" if result.status == OK else result.stop_reason,
