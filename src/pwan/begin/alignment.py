@@ -39,7 +39,8 @@ class SearchSettings:
         coarse_points: of the sample of each set, for all rotations.
         coarse_steps: of iterated closest points, for all rotations and for their shifts.
         refined: how many of the best rotations get the shifts, and how many of those the fine steps.
-        shift: where a part is missing, the centroids lie about as far apart.
+        shift: to each side, from where the best rotations are tried again; where a part is missing, the centroids lie
+            about as far apart.
         fine_points: of the sample of each set, for the best candidates.
         fine_steps: of iterated closest points, for the best candidates.
         fitted: how many candidates that differ get the soft assignment.
@@ -50,7 +51,7 @@ class SearchSettings:
         most_scale: of the same; above it the reference is a small part of the source.
         matched_share: of the smaller set, where nobody says how much is to be matched.
         rounding: added to both measures, so that no rounding error decides between sets that fit exactly.
-        given_factor: the start as given is kept up to this many times the best score, and so is a mere shift.
+        given_factor: the sets stay as given, or are only shifted, where this has at most so many times the best score.
     """
 
     rotations: int = 400

@@ -32,8 +32,9 @@ _FLEXIBLE = replace(_STIFF, sigma_start=0.3, slack=0.94, smoothness=20.0, affine
 class EstimateSettings:
     """How the estimate goes.
 
-    The shares from ``sure`` on were tuned together, on partial bunnies and bunnies among outliers. The section
-    "Own scans" of benchmarks/README.md states what they give, partly on the same trials. No value was measured alone.
+    The shares ``sure``, ``whole`` and ``little`` were tuned together, on partial bunnies and bunnies among outliers.
+    benchmarks/README.md, section "Own scans", states what they give, partly on the same trials. No value was measured
+    alone.
 
     Attributes:
         counted_points: of each set, at most, that are counted.
