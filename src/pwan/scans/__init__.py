@@ -106,7 +106,7 @@ def _mass(settings: ScanSettings, pair: Pair) -> float | None:
     Raises:
         ValueError: more than can be matched; or all of the file is to be moved by a method that cannot.
     """
-    method = settings.chosen_method()
+    method = settings.chosen()
     free = getattr(method, "parametrisation", "modes") == "free" and getattr(method, "transform", "") == "nonrigid"
     if not pair.whole and free:
         raise ValueError(
@@ -213,7 +213,7 @@ def _outcome(
 def _check_sliding(settings: ScanSettings, pair: Pair, moved: np.ndarray, result: Any) -> SlidingCheck | None:
     """See :func:`pwan.begin.sliding.check_sliding`; None for a registration that failed, and for a rigid or affine one:
     the quick registration bends the source, and so comes nearer although nothing has slid."""
-    stiff = getattr(settings.chosen_method(), "transform", "nonrigid") != "nonrigid"
+    stiff = getattr(settings.chosen(), "transform", "nonrigid") != "nonrigid"
     if stiff or result.status != OK or not result.matched.any():
         return None
     mass = float(result.matched.sum())

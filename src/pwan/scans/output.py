@@ -209,7 +209,7 @@ def summary(settings: ScanSettings, outcome: Outcome) -> dict[str, Any]:
         "stop_reason": result.stop_reason,
         "seconds": outcome.seconds,
         "settings": asdict(settings),
-        "method_settings": asdict(settings.chosen_method()),
+        "method_settings": asdict(settings.chosen()),
         "notes": list(pair.notes),
         "version": pwan.__version__,
     }

@@ -69,10 +69,10 @@ class ScanSettings:
         if self.landmarks is not None:
             methods.check_landmarks(self.method)
 
-    def chosen_method(self) -> Any:
+    def chosen(self) -> Any:
         """The method's settings, checked."""
         return methods.settings(self.method, self.method_settings)
 
     def type_of_method(self) -> str | None:
         """What limits the method's discrepancy, its setting ``type``; None for methods without one."""
-        return getattr(self.chosen_method(), "type", None)
+        return getattr(self.chosen(), "type", None)
