@@ -52,7 +52,8 @@ def sample(points: Points, size: int, seed: int, purpose: str) -> Points:
     """That many of the points, drawn without replacement for one purpose; all in their order where they are fewer."""
     if size >= len(points):
         return points
-    return points[numpy_generator(seed, purpose).choice(len(points), size, replace=False)]
+    rows = numpy_generator(seed, purpose).choice(len(points), size, replace=False)
+    return points[torch.from_numpy(rows)] if isinstance(points, torch.Tensor) else points[rows]
 
 
 def quick_fit(source: np.ndarray, reference: np.ndarray, mass: float, seed: int) -> np.ndarray:
