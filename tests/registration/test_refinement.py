@@ -13,7 +13,7 @@ from torch import Tensor
 from pwan.deformation.coherence import Coherence
 from pwan.deformation.rigid import rotation_matrix
 from pwan.deformation.transform import Transform
-from pwan.registration import refinement
+from pwan.registration import soft_assignment as soft
 from pwan.registration.refinement import NearestSettings, nearest_point
 from pwan.registration.soft_assignment import SoftSettings, soft_assignment
 
@@ -150,21 +150,21 @@ def test_soft_assignment_counts_a_fraction_of_a_point_in_part() -> None:
 
 def test_samples_of_large_sets_are_the_same_share_of_both(monkeypatch: pytest.MonkeyPatch) -> None:
     # of 40 source points all are to be matched; were the reference of 400 cut to 20 as well, most would find no partner
-    monkeypatch.setattr(refinement, "SOFT_POINTS", 20)
+    monkeypatch.setattr(soft, "SOFT_POINTS", 20)
     transform, _, reference = prepared("nonrigid")
     half = Transform("nonrigid", transform.source[:, :40], transform.basis[:, :40])  # type: ignore[index]
     far = torch.cat((reference, 10 + torch.rand(1, 320, 3)), 1)  # (1, 400, 3), four of five are outliers
     sizes = []
-    plain = refinement._kernel
+    plain = soft._kernel
 
     def kernel(y: Tensor, x: Tensor, sigma: float) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
         sizes.append((y.shape[1], x.shape[1]))
         return plain(y, x, sigma)
 
-    monkeypatch.setattr(refinement, "_kernel", kernel)
+    monkeypatch.setattr(soft, "_kernel", kernel)
     start = half.parameters.detach()
     soft_assignment(half, start, far, torch.tensor([40.0]), SoftSettings(steps=1), [0])
-    assert sizes == [(20, 200)] * refinement.SAMPLES
+    assert sizes == [(20, 200)] * soft.SAMPLES
 
 
 @pytest.mark.parametrize("sigma", [0.03, 0.1, 1.0])
@@ -174,10 +174,10 @@ def test_a_kernel_of_near_pairs_gives_the_products_of_all_pairs(sigma: float) ->
     x[0, :20] = y[0, :20]  # no distance at all
     u, v = (torch.rand(2, n, 2, generator=generator, dtype=torch.float64) for n in (300, 400))
     kernel = torch.exp(-0.5 * (y[:, :, None] - x[:, None]).square().sum(-1) / sigma**2)
-    to_source, to_reference = refinement._kernel(y, x, sigma)
+    to_source, to_reference = soft._kernel(y, x, sigma)
     torch.testing.assert_close(to_source(v), kernel @ v, rtol=1e-9, atol=1e-4)
     torch.testing.assert_close(to_reference(u), kernel.mT @ u, rtol=1e-9, atol=1e-4)
-    assert (refinement._near_pairs(y[0], x[0], sigma) is not None) == (sigma < 1.0)
+    assert (soft._near_pairs(y[0], x[0], sigma) is not None) == (sigma < 1.0)
 
 
 def test_each_problem_of_a_batch_decides_for_itself_whether_it_holds_near_pairs_alone() -> None:
@@ -185,9 +185,9 @@ def test_each_problem_of_a_batch_decides_for_itself_whether_it_holds_near_pairs_
     y, x = (torch.randn(2, n, 3, generator=generator, dtype=torch.float64) for n in (200, 300))
     y[1], x[1] = 0.05 * y[1], 0.05 * x[1]  # all near each other
     v = torch.rand(2, 300, 1, generator=generator, dtype=torch.float64)
-    together = refinement._kernel(y, x, 0.1)[0](v)
+    together = soft._kernel(y, x, 0.1)[0](v)
     for k in range(2):
-        assert torch.equal(refinement._kernel(y[k : k + 1], x[k : k + 1], 0.1)[0](v[k : k + 1]), together[k : k + 1])
+        assert torch.equal(soft._kernel(y[k : k + 1], x[k : k + 1], 0.1)[0](v[k : k + 1]), together[k : k + 1])
 
 
 def test_few_points_far_apart_are_still_fitted() -> None:
@@ -202,19 +202,19 @@ def test_few_points_far_apart_are_still_fitted() -> None:
 
 def test_a_kernel_of_points_that_left_the_finite_is_not_searched_for_near_pairs() -> None:
     y, x = torch.full((1, 10, 3), math.nan, dtype=torch.float64), torch.rand(1, 12, 3, dtype=torch.float64)
-    to_source, _ = refinement._kernel(y, x, 0.03)
+    to_source, _ = soft._kernel(y, x, 0.03)
     assert bool(to_source(torch.ones(1, 12, 1, dtype=torch.float64)).isnan().all())
 
 
 def test_of_a_large_source_the_mean_over_samples_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(refinement, "SOFT_POINTS", 20)
+    monkeypatch.setattr(soft, "SOFT_POINTS", 20)
     transform, _, reference = prepared("nonrigid")
     start, settings, told = transform.parameters.detach(), SoftSettings(steps=2), []
     found = soft_assignment(transform, start, reference, None, settings, [0], lambda step, _: told.append(step))
     each = [
-        refinement._anneal(transform, start, reference, None, settings, [0], sample, lambda *_: None)
-        for sample in range(refinement.SAMPLES)
+        soft._anneal(transform, start, reference, None, settings, [0], sample, lambda *_: None)
+        for sample in range(soft.SAMPLES)
     ]
     assert all(not torch.equal(each[0], other) for other in each[1:])
     assert torch.allclose(found, torch.stack(each).mean(0), atol=1e-6)
-    assert told == list(range(1, 2 * refinement.SAMPLES + 1))
+    assert told == list(range(1, 2 * soft.SAMPLES + 1))
