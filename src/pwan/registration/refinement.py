@@ -22,10 +22,13 @@ class NearestSettings:
     """Settings of the nearest-point refinement.
 
     Attributes:
-        steps: at most this many. rate: of RMSprop.
+        steps: at most this many.
+        rate: of RMSprop.
         of: "reference": each reference point is matched to its nearest source point, and the m nearest reference points
             count (the paper's formula). "source": each source point to its nearest reference point (released code).
-        coherence, sigma, affine_penalty: of the energy, as in PWAN itself.
+        coherence: of the energy, as in PWAN itself; so are the next two.
+        sigma: of the energy.
+        affine_penalty: of the energy.
     """
 
     steps: int
@@ -50,7 +53,7 @@ def nearest_point(
 
     Of the mass type the mean is over the m smallest squared distances, of the distance type over all of them, each
     clamped at h^2 (released code), so that points out of reach do not pull. Each problem keeps its best
-    state and stops at its first increase. ``pull`` of known pairs adds its energy.
+    state and stops at its first increase. ``pull`` of landmarks adds its energy.
 
     Returns:
         (B, P, D) parameters, and for each problem what happened, in words.
