@@ -69,8 +69,8 @@ class Game:
         self.span = None if setup.span is None else setup.span.to(device, place.dtype)
         self.transform, coherence = setup.part(place)
         identity = self.transform.parameters.detach().clone()
-        if setup.first is not None:
-            self.transform.parameters.copy_(place.as_on_first(setup.first))
+        if setup.initial is not None:
+            self.transform.parameters.copy_(place.as_on_first(setup.initial))
         landmarks = setup.landmarks and setup.landmarks.placed(lambda tensor: place.as_on_first(tensor).to(device))
         self.energy = Energy(settings, self.transform, identity, coherence, landmarks)
         self.network = PotentialNetwork(architecture(settings), self.transform.dimension, seeds)

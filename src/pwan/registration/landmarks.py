@@ -113,14 +113,16 @@ class Pull:
         """
         exact = torch.float64
         design, weight = self.design().to(exact), self.strength * self.weights.to(exact)
-        start, image = identity.to(exact), weight * self.goals.to(exact)
+        image = weight * self.goals.to(exact)
         if self.transform.kind == "rigid":
             found = self._turned(weight, image, identity)
         else:
             normal = torch.bmm((design * weight).mT, design)  # (B, p, p)
-            ridge = (ridge.to(exact) + TINY).expand(start.shape[:2])
+            ridge = (ridge.to(exact) + TINY).expand(identity.shape[:2])
             normal.diagonal(dim1=1, dim2=2).add_(ridge)
-            found, _ = torch.linalg.solve_ex(normal, torch.bmm(design.mT, image) + ridge[..., None] * start)
+            found, _ = torch.linalg.solve_ex(
+                normal, torch.bmm(design.mT, image) + ridge[..., None] * identity.to(exact)
+            )
         good = (weight.sum((1, 2)) > 0) & found.isfinite().all(-1).all(-1)
         return torch.where(good[:, None, None], found.to(identity.dtype), identity)
 

@@ -185,9 +185,9 @@ class Registration:
             (solver.transform, solver.game.reference) if alone else (setup.transform, setup.reference)
         )
         mass = None if mass is None else mass.to(reference.device)
-        start = answer.to(reference.device)
         pull = Pull.of(self.problem, transform, reference, s.pull)
-        refined = soft_assignment(transform, start, reference, mass, self.soft, self.seeds, pull=pull).cpu()
+        initial = answer.to(reference.device)
+        refined = soft_assignment(transform, initial, reference, mass, self.soft, self.seeds, pull=pull).cpu()
         return self._guarded(refined, answer), words
 
     def _guarded(self, refined: Tensor, answer: Tensor) -> Tensor:

@@ -43,7 +43,7 @@ class Setup:
         reach: (B,) see :func:`reach`; None where it is off.
         span: (B, D, D) see :func:`common_span`; None where that is all of space.
         landmarks: their pull, or None.
-        first: (B, P, D) the parameters to begin with; None for those of the identity.
+        initial: (B, P, D) the parameters to begin with; None for those of the identity.
     """
 
     kind: Kind
@@ -56,7 +56,7 @@ class Setup:
     reach: Tensor | None
     span: Tensor | None
     landmarks: Pull | None
-    first: Tensor | None
+    initial: Tensor | None
 
     @property
     def sizes(self) -> Sizes:
@@ -116,7 +116,7 @@ def set_up(
         reach=reach(problem.reference, settings.reach) if limited else None,
         span=common_span(problem),
         landmarks=landmarks,
-        first=None if to_begin is None else equilibrium(to_begin, transform, coherence, settings),
+        initial=None if to_begin is None else equilibrium(to_begin, transform, coherence, settings),
     )
 
 

@@ -45,7 +45,7 @@ class SoftSettings:
         sigma_end: its last one.
         scalings: alternating row and column scalings a step.
         slack: kernel value at which a point would rather stay unmatched.
-        smoothness: ridge on the change of W from the start, times sigma^2.
+        smoothness: ridge on the change of W from where it began, times sigma^2.
         affine_ridge: on that of A, times sigma^2.
     """
 
@@ -67,7 +67,7 @@ class SoftSettings:
 
 def soft_assignment(
     transform: Transform,
-    start: Tensor,
+    initial: Tensor,
     reference: Tensor,
     mass: Tensor | None,
     settings: SoftSettings,
@@ -82,7 +82,7 @@ def soft_assignment(
 
     Args:
         transform: modes, affine or rigid, of all source points.
-        start: (B, P, D) its parameters to begin with.
+        initial: (B, P, D) its parameters to begin with.
         reference: (B, q, D) normalised.
         mass: (B,) or None for all.
         settings: for the kind of problem.
@@ -91,17 +91,17 @@ def soft_assignment(
         pull: of landmarks, which take part in each fit, whatever the sample and the mass.
 
     Returns:
-        (B, P, D) parameters; a problem whose fit is singular keeps its start. Of a source that is too large for one
-        matrix they are the mean over several samples of both sets.
+        (B, P, D) parameters; a problem whose fit is singular keeps the initial ones. Of a source that is too large for
+        one matrix they are the mean over several samples of both sets.
     """
-    mean = torch.zeros_like(start)
+    mean = torch.zeros_like(initial)
     for sample in range(samples(transform)):
 
         def observe(step: int, parameters: Tensor, before: int = sample) -> None:
             if observer is not None:
                 observer(before * settings.steps + step, parameters)
 
-        of_sample = _anneal(transform, start, reference, mass, settings, seeds, sample, observe, pull)
+        of_sample = _anneal(transform, initial, reference, mass, settings, seeds, sample, observe, pull)
         mean += (of_sample - mean) / (sample + 1)
     return mean
 
@@ -113,7 +113,7 @@ def samples(transform: Transform) -> int:
 
 def _anneal(
     transform: Transform,
-    start: Tensor,
+    initial: Tensor,
     reference: Tensor,
     mass: Tensor | None,
     settings: SoftSettings,
@@ -138,12 +138,12 @@ def _anneal(
     if pull is not None:
         fitted_y = torch.cat((y, pull.transform.source.to(dtype)), 1)
         fitted = torch.cat((design, pull.design().to(dtype)), 1)
-    prior = start.to(dtype)  # where PWAN, or whatever came before, left it
+    prior = initial.to(dtype)  # where PWAN, or whatever came before, left it
     ridge = torch.full((design.shape[-1],), settings.smoothness, dtype=dtype, device=device)
     ridge[:d], ridge[d] = settings.affine_ridge, 0.0
-    current = start.to(dtype)
+    current = initial.to(dtype)
     if transform.kind == "rigid":
-        current = torch.cat((transform.affine(start), transform.translation(start)), 1).to(dtype)
+        current = torch.cat((transform.affine(initial), transform.translation(initial)), 1).to(dtype)
     kept_mass = None if mass is None else (mass.to(dtype) * share).clamp(max=y.shape[1])
     for step in range(settings.steps):
         annealed = step / max(1, settings.steps - 1)
@@ -173,10 +173,10 @@ def _anneal(
         solution, info = torch.linalg.solve_ex(normal, right)
         good = (info == 0) & solution.isfinite().all(-1).all(-1)
         current = torch.where(good[:, None, None], solution, current)
-        observer(step + 1, current.to(start.dtype))
+        observer(step + 1, current.to(initial.dtype))
     if transform.kind == "rigid":
-        return rigid_parameters(current, start)
-    return current.to(start.dtype)
+        return rigid_parameters(current, initial)
+    return current.to(initial.dtype)
 
 
 def _kernel(moved: Tensor, x: Tensor, sigma: float) -> tuple[Product, Product]:
