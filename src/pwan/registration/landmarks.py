@@ -4,8 +4,8 @@ beside the discrepancy and the coherence energy. Not in the paper.
 A registration with landmarks begins where this pull and the energies of the transform balance, from where the
 discrepancy does the rest. Of the soft assignment, whose energy is sum_j |T(y_j) - image_j|^2 / (2 sigma^2), a landmark
 is another row: n pull sigma w_l of them, n the number of its source points, which makes a landmark and a point that is
-sigma away from its image as strong against each other as in PWAN's steps, where each point pulls with 1 / n whatever
-its distance.
+sigma away from its image as strong against each other as in PWAN's steps, where the force on each point is 1 / n
+whatever its distance.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ def nearest_point(
     """The paper's refinement (appendix "Refinement"): squared distances to nearest points, by gradient descent.
 
     Of the mass type the mean is over the m smallest squared distances, of the distance type over all of them, each
-    clamped at h^2 (released code), so that points farther away count as h and do not move. Each problem keeps its best
+    clamped at h^2 (released code), so that those farther away count as h and move nothing. Each problem keeps its best
     state and stops at its first increase.
 
     Args:

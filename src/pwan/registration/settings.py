@@ -65,8 +65,8 @@ class PwanSettings:
             come as near as with all. 0 for as many as later; None for ``SAMPLE_FIRST`` where ``sample`` is None and
             more than ``LARGE`` points are there, else 0.
         reach: of the mass type with its exact threshold, in the stages after the first: a matched point farther than
-            this, and than two spacings of the reference, from its partner pulls no more; 0 for off. Two samples of one
-            surface differ by chance in the number of points on a limb, and mass would flow along it to make up for
+            this, and than two spacings of the reference, from its partner is no longer moved; 0 for off. Two samples of
+            one surface differ by chance in the number of points on a limb, and mass would flow along it to make up for
             that: the sampled W_1 is least elsewhere than at the truth.
         tolerance: stopping rule: a problem stops when the mean of ten iterates differs from that of the ten before by
             less than this, as RMS over the points; 0 for never.

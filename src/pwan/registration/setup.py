@@ -165,7 +165,7 @@ def architecture(settings: PwanSettings) -> Architecture:
 
 
 def reach(reference: Tensor, least: float) -> Tensor:
-    """(B,) how far a source point may be from its partner and still be pulled: two spacings of the reference, or more.
+    """(B,) how far a source point may be from its partner and still be moved: two spacings of the reference, or more.
 
     What it does to the objective: :func:`pwan.transport.objective.objective`; what for: ``PwanSettings.reach``.
 
