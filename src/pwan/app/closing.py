@@ -14,15 +14,11 @@ import socket
 from pathlib import Path
 from typing import Any, ClassVar
 
-import pandas as pd
 from hydra.conf import HydraConf
 from hydra.core.global_hydra import GlobalHydra
 from hydra.experimental.callback import Callback
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
-from pwan.app.tasks.benchmark import read_outcomes
-from pwan.bench.rows import read_rows
-from pwan.bench.summary import write_paired, write_summary
 from pwan.files import in_one_move
 
 OK, FAILED, WRONG_INPUT, STOPPED = 0, 1, 2, 130

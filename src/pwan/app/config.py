@@ -18,8 +18,7 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 from pwan import shapes
 from pwan.app import tasks
 from pwan.bench.cell import Cell, MethodEntry
-from pwan.bench.tracking import TrackingSettings
-from pwan.bench.trials import TrainerSettings
+from pwan.bench.settings import TrackingSettings, TrainerSettings
 from pwan.settings import build_settings, nearest
 from pwan.synthesis import SynthesisSettings
 
@@ -114,7 +113,7 @@ def check(config: DictConfig) -> Checked:
         if key not in KEYS:
             raise ValueError(f"unknown key '{key}'{nearest(key, KEYS)}; there are {', '.join(KEYS)}")
     sections = {name: build_settings(kind, plain[name], owner=name) for name, kind in SECTIONS.items()}
-    options = build_settings(tasks.find(plain["task"]).Settings, plain["options"], owner=f"task {plain['task']}")
+    options = build_settings(tasks.settings_class(plain["task"]), plain["options"], owner=f"task {plain['task']}")
     if plain["trials"] < 1:
         raise ValueError(f"trials must be at least 1, got {plain['trials']}")
     workers = plain["workers"]
