@@ -16,7 +16,7 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING, DictConfig, OmegaConf
 
 from pwan import shapes
-from pwan.app import tasks
+from pwan.app import closing, place, tasks
 from pwan.bench.cell import Cell, MethodEntry
 from pwan.bench.settings import TrackingSettings, TrainerSettings
 from pwan.settings import build_settings, nearest
@@ -97,8 +97,14 @@ class Checked:
 
 
 def register_schema() -> None:
-    """Tell Hydra the schema, and the resolver that names a sweep's folders."""
-    ConfigStore.instance().store(name="schema", node=Config)
+    """Tell Hydra the schema, and the resolvers that conf/config.yaml names."""
+    schema = OmegaConf.structured(Config)
+    for name in ("method", "options"):  # their keys stand in dataclasses, not here: they are checked after composing
+        OmegaConf.set_struct(schema[name], False)
+    ConfigStore.instance().store(name="schema", node=schema)
+    OmegaConf.register_new_resolver("pwan_command", place.command, replace=True)
+    # kept with the configuration: every cell, wherever it is composed, has the key of the process that was started
+    OmegaConf.register_new_resolver("pwan_sweep", lambda: closing.Sweep.key, replace=True, use_cache=True)
     OmegaConf.register_new_resolver("pwan_folder", _folder, replace=True)
 
 
@@ -171,6 +177,7 @@ def _folder(overrides: Sequence[str]) -> str:
     What chooses which methods run, or how, makes no other cell: its rows belong beside those that are there.
     """
     varying = [override for override in sorted(overrides) if not _NO_CELL.match(override)]
+    spelled = ",".join(re.sub(r"^(?=(method|options)\.)", "++", override) for override in varying)  # as it always was
     name = "_".join(re.sub(r"^\+*(?:[\w/@]+\.)*(?=\w+=)", "", override) for override in varying) or "cell"
     safe = re.sub(r"[^\w.=-]", "-", name)[:100]
-    return safe if safe == name else f"{safe}-{zlib.crc32(','.join(varying).encode()):08x}"
+    return safe if safe == name else f"{safe}-{zlib.crc32(spelled.encode()):08x}"
