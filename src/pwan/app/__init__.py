@@ -1,4 +1,4 @@
-"""What run.py and ``pwan run`` call: compose the configuration with Hydra, check it, run the task; errors in few lines."""
+"""What run.py and ``pwan run`` call: compose with Hydra, check, run the task; errors become a few lines."""
 
 from __future__ import annotations
 
@@ -99,6 +99,9 @@ def _hydra(arguments: list[str], conf: Path) -> int:
         code = STOPPED
     except SystemExit as end:  # --help, and what Hydra refuses by itself
         return end.code if isinstance(end.code, int) else OK
+    except BrokenPipeError:  # of --cfg job | head
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
     except (HydraException, OmegaConfBaseException, OSError) as error:
         if tracebacks:
             raise

@@ -75,7 +75,7 @@ def close(*, stopped: bool = False) -> int:
     files = sorted(folder.glob("*.json"), key=lambda path: int(path.stem))
     notes = [json.loads(file.read_text()) for file in files]
     shutil.rmtree(folder, ignore_errors=True)
-    if any(note["task"] == "benchmark" for note in notes):
+    if any(note["task"] == "benchmark" and note["code"] != WRONG_INPUT for note in notes):  # else no row is new
         from pwan.bench.rows import read_rows
         from pwan.bench.summary import write_paired, write_summary
 
@@ -92,19 +92,26 @@ def describe(notes: list[dict[str, Any]], cells: int, *, stopped: bool = False) 
     Args:
         notes: of the cells that have begun. cells: how many there are. stopped: by Ctrl-C.
     """
-    import pandas as pd
-
     lines = [line for note in notes for line in _lines(note, stopped)]
     shown = [line for line in lines if line["ran"] or line["why"]]
     failed = sum(note["code"] not in ((OK, None) if stopped else (OK,)) for note in notes)
     rest = len(lines) - len(shown)
     if not shown and not stopped:
         return f"nothing to do: all {len(notes)} cells were finished already"
-    table = f"{pd.DataFrame(shown).to_string(index=False, na_rep='-', justify='left')}\n" if shown else ""
+    table = f"{_table(shown)}\n" if shown else ""
     said = f"{cells if stopped else len(notes)} cells, {failed} failed as a job"
     if stopped:
         said += f"; stopped; {cells - len(notes)} not begun: the same command again does only what is missing"
     return f"{table}{said}; {rest} lines left out where nothing was to do"
+
+
+def _table(lines: list[dict[str, Any]]) -> str:
+    """Columns side by side under their names."""
+    rows = [list(lines[0]), *([str(value) for value in line.values()] for line in lines)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )
 
 
 def _lines(note: dict[str, Any], stopped: bool) -> list[dict[str, Any]]:

@@ -68,7 +68,7 @@ def main(arguments: Sequence[str]) -> int:
     settings: ScanSettings | None = None
     try:
         settings = parse(arguments)
-        _check_files(settings)
+        _check_early(settings)
         with warnings.catch_warnings(), ExitStack() as stack:
             warnings.filterwarnings("ignore", message="the extents differ")  # said already, in words for files
             outcome = scans.register_files(settings, tell=lambda text: tqdm.write(text), observer=_bar(stack))
@@ -148,12 +148,14 @@ def parse(arguments: Sequence[str]) -> ScanSettings:
     return build_settings(ScanSettings, {**values, "method_settings": of_method}, owner="register")
 
 
-def _check_files(settings: ScanSettings) -> None:
-    """A file that is not there is refused before torch is loaded to register it.
+def _check_early(settings: ScanSettings) -> None:
+    """What can be refused before torch is loaded.
 
     Raises:
-        OSError: as reading it would.
+        ValueError: a wrong setting of the method.
+        OSError: a file that is not there, as reading it would.
     """
+    settings.chosen()
     for path in (settings.source, settings.reference, settings.landmarks):
         if path is not None:
             Path(path).stat()
