@@ -19,7 +19,7 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 import pwan
-from pwan.app import closing, flags, own_scans, tasks
+from pwan.app import closing, flags, help, own_scans, tasks
 from pwan.app.closing import FAILED, OK, STOPPED, WRONG_INPUT
 from pwan.app.config import Checked, check, register_schema
 from pwan.app.messages import explain
@@ -74,18 +74,20 @@ def _main(arguments: Sequence[str], conf: Path) -> int:
         arguments = ["--help"]
     try:
         given = flags.parse(arguments)
-        conf = given.conf(conf)
+        folders = given.folders(conf)
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
         return WRONG_INPUT
     if "--version" in given.flags:
         print(f"pwan {pwan.__version__}")
         return OK
-    code = _hydra(given.for_hydra(), conf)
-    return WRONG_INPUT if nothing else code
+    if "--help" in given.flags:
+        print(help.text(folders))
+        return WRONG_INPUT if nothing else OK
+    return _hydra(given.for_hydra(), folders)
 
 
-def _hydra(arguments: list[str], conf: Path) -> int:
+def _hydra(arguments: list[str], folders: list[Path]) -> int:
     """Let Hydra compose and run, and say what it complains of in our words."""
     _codes.clear()
     closing.begin()
@@ -93,11 +95,11 @@ def _hydra(arguments: list[str], conf: Path) -> int:
     sys.argv = [before[0], *arguments]
     os.environ[TRACEBACKS] = "1"  # Hydra then raises
     try:
-        hydra_main(version_base="1.3", config_path=str(conf), config_name="config")(_run_job)()
+        hydra_main(version_base="1.3", config_path=str(folders[0]), config_name="config")(_run_job)()
         code = max(_codes, default=OK)
     except KeyboardInterrupt:
         code = STOPPED
-    except SystemExit as end:  # --help, and what Hydra refuses by itself
+    except SystemExit as end:  # --hydra-help, and what Hydra refuses by itself
         return end.code if isinstance(end.code, int) else OK
     except BrokenPipeError:  # of --cfg job | head
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -105,7 +107,7 @@ def _hydra(arguments: list[str], conf: Path) -> int:
     except (HydraException, OmegaConfBaseException, OSError) as error:
         if tracebacks:
             raise
-        print(f"error: {explain(error, conf)}", file=sys.stderr)
+        print(f"error: {explain(error, folders)}", file=sys.stderr)
         code = WRONG_INPUT
     except Exception:
         if closing.Sweep.folder is None:

@@ -52,16 +52,18 @@ class Flags:
         told = {name: value for name, value in self.flags.items() if name != "--config-path"}
         return [*self.overrides, *(word for pair in told.items() for word in pair if word is not None)]
 
-    def conf(self, usual: Path) -> Path:
-        """The folder of the configuration.
+    def folders(self, usual: Path) -> list[Path]:
+        """The folders of the configuration: the main one, and the one that is added to it.
 
         Raises:
-            ValueError: the folder that is named, or one that is added to it, is not there.
+            ValueError: one of them is not there.
         """
-        for name in ("--config-path", "--config-dir"):
-            if (folder := self.flags.get(name)) is not None and not Path(folder).is_dir():
+        named = [(name, self.flags[name]) for name in ("--config-path", "--config-dir") if name in self.flags]
+        for name, folder in named:
+            if not Path(str(folder)).is_dir():
                 raise ValueError(f"{name} {folder}: there is no such folder; check the path")
-        return Path(self.flags.get("--config-path") or usual).resolve()
+        there = {name: Path(str(folder)).resolve() for name, folder in named}
+        return [there.pop("--config-path", usual.resolve()), *there.values()]
 
 
 def parse(arguments: Sequence[str]) -> Flags:
@@ -120,7 +122,7 @@ def _check_together(flags: dict[str, str | None], overrides: list[str]) -> None:
         raise ValueError(f"{' and '.join(several)} exclude each other; give one of them")
     if "--shell-completion" in flags and not any(override in _SHELLS for override in overrides):
         raise ValueError(f"--shell-completion goes with one of {', '.join(_SHELLS)}")
-    if "--resolve" in flags and not {"--cfg", "--help"} & flags.keys():
+    if "--resolve" in flags and "--cfg" not in flags:
         raise ValueError("--resolve goes with --cfg, for example --cfg job --resolve")
     if "--package" in flags and "--cfg" not in flags:
         raise ValueError("--package goes with --cfg, for example --cfg job --package problem")
