@@ -84,8 +84,8 @@ def parse(arguments: Sequence[str]) -> Flags:
         if name == _RERUN:
             raise ValueError(f"{_RERUN} is not supported; the same command again does only what is missing")
         if name not in _KNOWN:
-            known = _KNOWN if written.startswith("--") else (*_SHORT, *_KNOWN)
-            raise ValueError(f"unknown flag {written!r}{nearest(written, known)}; the flags are {', '.join(_KNOWN)}")
+            near = nearest(written, _KNOWN) if len(written) > 2 else ""
+            raise ValueError(f"unknown flag {written!r}{near}; the flags are {', '.join(_KNOWN)}")
         if name in _ALONE:
             if equals:
                 raise ValueError(f"{name} takes no value, got {value!r}")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import pwan
 from pwan.app import main, own_scans
 from pwan.app.closing import OK, STOPPED, WRONG_INPUT
-from pwan.app.place import conf_folder
+from pwan.app.place import conf_folder, leave_pipe
 from pwan.settings import nearest
 
 USAGE = """\
@@ -45,6 +45,9 @@ def command(arguments: Sequence[str] | None = None) -> None:
         code = _command(list(sys.argv[1:] if arguments is None else arguments))
     except KeyboardInterrupt:  # before there was anything to keep
         code = STOPPED
+    except BrokenPipeError:
+        leave_pipe()
+        code = OK
     sys.exit(code)
 
 
