@@ -19,7 +19,7 @@ def run(*arguments: str) -> int:
     return main(arguments, conf=CONF)
 
 
-@pytest.mark.parametrize("order", itertools.permutations(("experiment=noise_bunny", "trials=3", "--cfg job")))
+@pytest.mark.parametrize("order", list(itertools.permutations(("experiment=noise_bunny", "trials=3", "--cfg job"))))
 def test_a_flag_stands_anywhere(order, capsys):
     assert run(*" ".join(order).split()) == 0
     told = yaml.safe_load(capsys.readouterr().out)
