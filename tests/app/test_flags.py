@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,16 @@ from pwan.app import flags, main
 
 CONF = Path(__file__).parents[2] / "conf"
 OWN = ("hydra.callbacks", "PWAN_SWEEP", "++", "hydra.mode")
+
+
+@pytest.fixture(autouse=True)
+def _own_logging():
+    """Hydra's handlers write into what pytest captures of one test alone."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
 
 
 def run(*arguments: str) -> int:
@@ -58,7 +69,7 @@ def test_what_flags_show(arguments, words, capsys):
     ("arguments", "words"),
     [
         ("--mutlirun experiment=noise_bunny", "unknown flag '--mutlirun' (did you mean '--multirun'?)"),
-        ("experiment=noise_bunny --confg job", "(did you mean '--config-dir'?)"),
+        ("experiment=noise_bunny --confg job", "(did you mean '--cfg'?)"),
         ("-x", "unknown flag '-x'; the flags are --help"),
         ("--cfg", "--cfg must be followed by one of job, hydra, all"),
         ("--cfg jobs", "got 'jobs' (did you mean 'job'?)"),

@@ -49,6 +49,8 @@ class Flags:
 
     def for_hydra(self) -> list[str]:
         """In the order that Hydra's parser takes; without the folder, which stands in the call of Hydra."""
+        if "--hydra-help" in self.flags:  # composed without this project's configuration, which overrides are of
+            return ["--hydra-help"]
         told = {name: value for name, value in self.flags.items() if name != "--config-path"}
         return [*self.overrides, *(word for pair in told.items() for word in pair if word is not None)]
 
