@@ -38,7 +38,7 @@ class Sweep(Callback):
 
     def on_multirun_start(self, config: DictConfig, **more: Any) -> None:
         Sweep.folder = Path(config.hydra.sweep.dir).resolve()
-        assert config.hydra.job.env_set[_KEY] == Sweep.key  # resolved here, and so kept with the configuration
+        Sweep.key = config.hydra.job.env_set[_KEY]  # resolved here, and so kept with the configuration of every cell
         _compose_once(GlobalHydra.instance().config_loader(), again=in_parallel(config.hydra))
         if in_parallel(config.hydra):  # a fresh interpreter must find this package, also from a plain clone
             source = str(Path(__file__).parents[2])
