@@ -7,6 +7,6 @@ from __future__ import annotations
 from typing import Literal
 
 Normalisation = Literal["auto", "separate", "joint", "none"]  # see :func:`pwan.normalisation.normalise`
-TransformKind = Literal["nonrigid", "affine", "rigid"]  # see :class:`pwan.registration.transform.Transform`
+TransformKind = Literal["nonrigid", "affine", "rigid"]  # see :class:`pwan.deformation.transform.Transform`
 Kind = Literal["mass", "distance", "complete"]  # what a discrepancy limits, see :mod:`pwan.transport.objective`
 BANDS = ("quartiles", "std")  # around the medians of the figures of accuracy

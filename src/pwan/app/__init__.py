@@ -30,6 +30,7 @@ TRACEBACKS = "HYDRA_FULL_ERROR"  # Hydra's own variable: set by the user, every 
 
 _codes: list[int] = []  # of the jobs that ran in this process
 
+closing.register_key()
 register_schema()  # on import: a launcher's process composes a cell before it calls anything of ours
 
 
@@ -46,7 +47,8 @@ def main(arguments: Sequence[str], *, conf: Path) -> int:
     """
     if "TORCHELASTIC_RUN_ID" not in os.environ:  # torch is not loaded before there is something to do
         return _main(arguments, conf)
-    from pwan.registration import dealt, torchrun
+    from pwan.devices import torchrun
+    from pwan.registration import dealt
 
     try:
         dealt.crew = torchrun.crew()

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 from hydra.conf import HydraConf
 from hydra.core.global_hydra import GlobalHydra
 from hydra.experimental.callback import Callback
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from pwan.files import in_one_move
 
@@ -43,6 +43,14 @@ class Sweep(Callback):
         if in_parallel(config.hydra):  # a fresh interpreter must find this package, also from a plain clone
             source = str(Path(__file__).parents[2])
             os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))
+
+
+def register_key() -> None:
+    """Tell Hydra the resolver that conf/config.yaml names for the sweep's key.
+
+    The key is kept with the configuration: every cell, wherever it is composed, has that of the first process.
+    """
+    OmegaConf.register_new_resolver("pwan_sweep", lambda: Sweep.key, replace=True, use_cache=True)
 
 
 def begin() -> None:

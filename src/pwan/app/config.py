@@ -16,7 +16,7 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING, DictConfig, OmegaConf
 
 from pwan import shapes
-from pwan.app import closing, tasks
+from pwan.app import tasks
 from pwan.bench.cell import Cell, MethodEntry
 from pwan.bench.settings import TrackingSettings, TrainerSettings
 from pwan.settings import build_settings, nearest
@@ -97,13 +97,11 @@ class Checked:
 
 
 def register_schema() -> None:
-    """Tell Hydra the schema, and the resolvers that conf/config.yaml names."""
+    """Tell Hydra the schema, and the resolver that names a sweep's folders."""
     schema = OmegaConf.structured(Config)
     for name in ("method", "options"):  # their keys stand in dataclasses, not here: they are checked after composing
         OmegaConf.set_struct(schema[name], False)
     ConfigStore.instance().store(name="schema", node=schema)
-    # kept with the configuration: every cell, wherever it is composed, has the key of the process that was started
-    OmegaConf.register_new_resolver("pwan_sweep", lambda: closing.Sweep.key, replace=True, use_cache=True)
     OmegaConf.register_new_resolver("pwan_folder", _folder, replace=True)
 
 

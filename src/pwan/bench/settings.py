@@ -33,7 +33,7 @@ class TrainerSettings:
     Attributes:
         name: "loop", a plain loop; "lightning", a PyTorch Lightning trainer around the same solver, with the same rows;
             "ddp", the points of each registration dealt out over devices, with rows that differ from those of one
-            device as two training seeds do (see :class:`pwan.registration.ranks.Place`); "gpu", the trials of a cell
+            device as two training seeds do (see :class:`pwan.devices.ranks.Place`); "gpu", the trials of a cell
             dealt out over GPUs, each of which takes as many at once as surely fit: the same rows on one as on many.
         devices: of "ddp": GPUs where there are as many, else processes with one thread each. Of "gpu": GPUs.
 

@@ -19,11 +19,11 @@ from torch import Tensor
 from pwan import methods
 from pwan.bench.pool import Report, worker_number
 from pwan.bench.settings import LOOP, TrainerSettings
+from pwan.devices.ranks import devices_here
+from pwan.devices.threads import threads
 from pwan.problem import FAILED, OK, Observer, Progress, RegistrationProblem, RegistrationResult, mean_squared_error
 from pwan.registration import coarse, dealt
-from pwan.registration.ranks import devices_here
 from pwan.registration.settings import PwanSettings
-from pwan.threads import threads
 
 REPORT_EVERY = 0.5  # seconds between two reports of a running registration
 CURVE_POINTS = 50  # errors measured on the way, at most about twice as many

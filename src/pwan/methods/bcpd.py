@@ -9,7 +9,8 @@ from functools import partial
 import numpy as np
 from scipy.spatial import KDTree
 
-from pwan.methods._baseline import Fit, Report, kernel_sum, register_each
+from pwan.deformation.kernels import KernelSum
+from pwan.methods._baseline import Fit, Report, register_each
 from pwan.methods._bcpd import State, run
 from pwan.methods._settings.bcpd import Settings
 from pwan.problem import Observer, RegistrationProblem, RegistrationResult
@@ -59,8 +60,8 @@ def _solve(settings: Settings, source: np.ndarray, reference: np.ndarray, seed: 
         len(found.sigma2),
         found.stop_reason,
         {"sigma2": found.sigma2},
-        lambda: kernel_sum(
-            found.kernel.landmarks * unit,
+        lambda: KernelSum.of_arrays(
+            found.kernel.centres * unit,
             found.kernel.weights(found.state.coefficients) @ turn * unit,
             "gaussian",
             settings.beta * unit,

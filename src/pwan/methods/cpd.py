@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from pwan.methods._baseline import Fit, Report, kernel_sum, library_call, register_each
+from pwan.deformation.kernels import KernelSum
+from pwan.methods._baseline import Fit, Report, library_call, register_each
 from pwan.methods._settings.cpd import Settings
 from pwan.problem import Observer, RegistrationProblem, RegistrationResult
 
@@ -56,7 +57,7 @@ def _solve(settings: Settings, source: np.ndarray, reference: np.ndarray, seed: 
         em_stop_reason(len(variances), settings),
         {"sigma2": variances},
         # where the kernel was low-rank this one differs from it by about 1e-7
-        lambda: kernel_sum(source, found.weights, "gaussian", settings.beta),
+        lambda: KernelSum.of_arrays(source, found.weights, "gaussian", settings.beta),
     )
 
 

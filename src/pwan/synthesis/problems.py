@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
+from pwan.devices.threads import threads
 from pwan.problem import RegistrationProblem
 from pwan.randomness import numpy_generator
 from pwan.shapes import Shape
@@ -16,7 +17,6 @@ from pwan.synthesis.deformation import random_deformation
 from pwan.synthesis.matching import carried_by_matches
 from pwan.synthesis.settings import SynthesisSettings
 from pwan.synthesis.voxel import voxel_means
-from pwan.threads import threads
 
 
 def make_problem(shape: Shape, settings: SynthesisSettings, *, seed: int, trials: Sequence[int]) -> RegistrationProblem:

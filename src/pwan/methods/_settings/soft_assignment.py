@@ -10,7 +10,7 @@ from pwan.registration.settings import PULL
 from pwan.settings import check_ranges
 
 if TYPE_CHECKING:
-    from pwan.registration.refinement import SoftSettings
+    from pwan.registration.soft_assignment import SoftSettings
 
 
 @dataclass(frozen=True)
@@ -19,8 +19,8 @@ class Settings:
 
     Attributes:
         steps, sigma_start, sigma_end, scalings, slack, smoothness, affine_ridge: as in
-            :class:`pwan.registration.refinement.SoftSettings`; None follows from whether all of the source is to be
-            matched.
+            :class:`pwan.registration.soft_assignment.SoftSettings`; None follows from whether all of the source is
+            to be matched.
         beta: width of the kernel exp(-d^2 / (2 beta^2)) whose modes make the displacement. rank: how many of them.
         pull: of known pairs, as PWAN's.
     """
@@ -46,7 +46,7 @@ class Settings:
 
     def for_case(self, *, whole: bool) -> SoftSettings:
         """What is used when all of the source is to be matched, or a part of it."""
-        from pwan.registration.refinement import SoftSettings  # with torch, which checking a key does not wait for
+        from pwan.registration.soft_assignment import SoftSettings  # with torch, which checking a key does not wait for
 
         defaults = SoftSettings.for_case(whole=whole)
         if whole:  # nothing was found yet: begin wide, and let A and V go where they must
