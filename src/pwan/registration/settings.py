@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
-from pwan.deformation.transform import TransformKind
-from pwan.normalisation import Normalisation
+from pwan.choices import Kind, Normalisation, TransformKind
 from pwan.settings import check_ranges
-from pwan.transport.objective import Kind
 
 LARGE = 10_000  # source points up to which a step sees all of them
 SAMPLE_FIRST = 2000  # of more, how many a step of the first stage sees

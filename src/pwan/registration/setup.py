@@ -21,8 +21,8 @@ from pwan.problem import RegistrationProblem
 from pwan.registration.landmarks import Pull, equilibrium
 from pwan.registration.sample import Sizes
 from pwan.registration.settings import PwanSettings
-from pwan.transport.objective import Kind
-from pwan.transport.potential import Architecture, PotentialNetwork
+from pwan.transport.potential import PotentialNetwork
+from pwan.transport.settings import Architecture, Kind
 
 SPACED = 2000  # points of the reference whose spacing is measured
 
