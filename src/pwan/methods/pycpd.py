@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from pwan.extras import needs
 from pwan.methods._baseline import Fit, Report, library_call, register_each
 from pwan.methods.cpd import check_cpd, em_stop_reason
 from pwan.normalisation import Normalisation
@@ -33,7 +34,8 @@ class Settings:
 def register(
     problem: RegistrationProblem, settings: Settings, *, seeds: Sequence[int], observer: Observer | None = None
 ) -> RegistrationResult:
-    import pycpd  # noqa: F401  (before the clock starts)
+    with needs("baselines", "method pycpd"):
+        import pycpd  # noqa: F401  (before the clock starts)
 
     return register_each(
         problem, partial(_solve, settings), normalisation=settings.normalisation, seeds=seeds, observer=observer
