@@ -95,6 +95,14 @@ def test_an_extra_that_is_missing_is_one_sentence():
     assert caught.value.name == "no_such_package"
 
 
+def test_a_package_that_comes_later_is_looked_for_at_once():
+    with needs("bench", "pwan run", "math", "json"):
+        pass
+    said = r"^pwan run needs the extra 'bench'.*\(no_such_package is not installed\)$"
+    with pytest.raises(ImportError, match=said), needs("bench", "pwan run", "math", "no_such_package"):
+        pytest.fail("nothing is done before all is there")
+
+
 def test_another_failure_of_an_import_stays_what_it_is():
     with pytest.raises(ImportError, match="cannot import name 'nothing'"), needs("scans", "plot()"):
         from math import nothing  # type: ignore[attr-defined]  # noqa: F401

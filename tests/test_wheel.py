@@ -48,7 +48,10 @@ class Environment:
         """Let pip install it, with what it asks for in the versions of the pinned list."""
         pip = [sys.executable, "-m", "pip", "--python", str(self.place / "bin" / "python")]
         quiet = ["--quiet", "--disable-pip-version-check", "-c", str(ROOT / "requirements.txt")]
-        subprocess.run([*pip, "install", *quiet, what], check=True)
+        outside = {
+            key: value for key, value in os.environ.items() if key != "PYTHONPATH"
+        }  # pip would count what is there
+        subprocess.run([*pip, "install", *quiet, what], check=True, env=outside)
         return self
 
 
@@ -129,8 +132,8 @@ def test_the_core_alone_registers_measures_and_reads(core):
         "source, reference = read_points('a.ply').points, read_points('b.csv').points\n"
         "result = register(source, reference, steps=3, warmup=1, stages=0)\n"
         "assert result.status == 'ok' and result.transformed.shape == source.shape\n"
-        "values = [partial_wasserstein(reference, source, mass=5, solver=one).value for one in ('exact', 'neural')]\n"
-        "assert all(value >= 0 for value in values)\n"
+        "assert partial_wasserstein(reference, source, mass=5).value >= 0\n"
+        "assert partial_wasserstein(reference, source, mass=5, solver='neural', steps=20).value >= 0\n"
     )
     done = core.call("python", "-W", "error", "-c", program)
     assert done.returncode == 0, done.stderr
