@@ -13,17 +13,14 @@ import numpy as np
 from scipy.spatial import KDTree
 
 from pwan.api import register
-from pwan.extras import needs
 from pwan.problem import OK, Observer
 from pwan.registration.alignment import Start, find_start, second_look
 from pwan.registration.estimate import Limits, estimate_limits, spacing_of
 from pwan.registration.pair_start import start_by_pairs
+from pwan.scans.output import Outcome, check_output, files, write_output
 from pwan.scans.pair import Pair, doubtful_units, read_pair
 from pwan.scans.settings import ScanSettings
 from pwan.scans.verdict import SLID, Landmarks, Measured, judge, settled, unevenness
-
-with needs("scans", "register_files"):  # its page and its tables, which come last, are not to fail after all the work
-    from pwan.scans.output import Outcome, check_output, files, write_output
 
 __all__ = ["Outcome", "ScanSettings", "files", "register_files"]
 
