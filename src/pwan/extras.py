@@ -7,6 +7,10 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 
 
+class MissingExtraError(ImportError):
+    """A package that an extra brings is not installed."""
+
+
 @contextmanager
 def needs(extra: str, user: str, *packages: str) -> Iterator[None]:
     """Around the imports of packages that an extra brings, as late as they are needed.
@@ -17,7 +21,7 @@ def needs(extra: str, user: str, *packages: str) -> Iterator[None]:
         packages: also looked for, without being imported: what is to fail now rather than after hours of work.
 
     Raises:
-        ImportError: one of the packages is not installed; one sentence with the command that installs it.
+        MissingExtraError: one of the packages is not installed; one sentence with the command that installs it.
     """
     try:
         for package in packages:
@@ -25,7 +29,7 @@ def needs(extra: str, user: str, *packages: str) -> Iterator[None]:
                 raise ModuleNotFoundError(name=package)
         yield
     except ModuleNotFoundError as error:
-        raise ImportError(
+        raise MissingExtraError(
             f"{user} needs the extra '{extra}': pip install 'pwan[{extra}]' ({error.name} is not installed)",
             name=error.name,
         ) from error

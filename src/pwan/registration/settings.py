@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
-from pwan.normalisation import Normalisation
-from pwan.registration.transform import TransformKind
+from pwan.choices import Kind, Normalisation, TransformKind
 from pwan.settings import check_ranges
-from pwan.transport.objective import Kind
 
 # source points from which a step looks at a sample, and how many that are in the first stage and then
 LARGE, SAMPLE_FIRST, SAMPLE = 10_000, 2000, 5000

@@ -14,7 +14,8 @@ from pwan.problem import RegistrationProblem
 from pwan.randomness import numpy_generator
 from pwan.registration.settings import PwanSettings
 from pwan.registration.transform import Coherence, Transform
-from pwan.transport.potential import Architecture, PotentialNetwork
+from pwan.transport.potential import PotentialNetwork
+from pwan.transport.settings import Architecture
 
 LOOKED_AT = 2000  # points of the reference by which its spacing is told
 

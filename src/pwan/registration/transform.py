@@ -14,15 +14,13 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Literal
 
 import torch
 from torch import Tensor
 
+from pwan.choices import TransformKind
 from pwan.nystrom import nystrom
 from pwan.registration.space import KernelSum
-
-TransformKind = Literal["nonrigid", "affine", "rigid"]
 
 
 class Coherence:
