@@ -133,7 +133,7 @@ def test_the_core_alone_registers_measures_and_reads(core):
         "result = register(source, reference, steps=3, warmup=1, stages=0)\n"
         "assert result.status == 'ok' and result.transformed.shape == source.shape\n"
         "assert partial_wasserstein(reference, source, mass=5).value >= 0\n"
-        "assert partial_wasserstein(reference, source, mass=5, solver='neural', steps=20).value >= 0\n"
+        "assert partial_wasserstein(reference, source, mass=5, solver='neural', updates=20).value >= 0\n"
     )
     done = core.call("python", "-W", "error", "-c", program)
     assert done.returncode == 0, done.stderr
@@ -152,7 +152,7 @@ def test_the_core_alone_registers_measures_and_reads(core):
 )
 def test_python_names_the_extra_that_is_missing(core, program, user, extra):
     done = core.call("python", "-c", f"from pwan import *\npoints = read_points('a.ply').points\n{program}")
-    said = f"ImportError: {user} needs the extra '{extra}': pip install 'pwan[{extra}]'"
+    said = f"pwan.extras.MissingExtraError: {user} needs the extra '{extra}': pip install 'pwan[{extra}]'"
     assert done.returncode == 1 and done.stderr.splitlines()[-1].startswith(said), done.stderr
 
 
@@ -196,7 +196,7 @@ def test_the_extra_of_scans_does_not_bring_the_experiments(with_scans):
 def test_an_experiment_and_its_report_with_everything(with_all, folder):
     done = with_all.call("pwan", "run", *CELL, *STEPS)
     assert done.returncode == 0, done.stderr
-    rows = [json.loads(line) for path in folder.glob("outputs/**/rows.jsonl") for line in path.open()]
+    rows = [json.loads(line) for path in folder.glob("outputs/**/rows.jsonl") for line in path.read_text().splitlines()]
     assert [(row["method"], row["status"]) for row in rows] == [("pwan", "ok"), ("cpd", "ok")]
     assert np.isfinite([row["mse"] for row in rows]).all()
     done = with_all.call("pwan", "report")

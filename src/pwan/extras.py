@@ -32,4 +32,4 @@ def needs(extra: str, user: str, *packages: str) -> Iterator[None]:
         raise MissingExtraError(
             f"{user} needs the extra '{extra}': pip install 'pwan[{extra}]' ({error.name} is not installed)",
             name=error.name,
-        ) from error
+        ) from None
