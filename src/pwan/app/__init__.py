@@ -20,10 +20,11 @@ from omegaconf.errors import OmegaConfBaseException
 
 import pwan
 from pwan.app import closing, flags, help, own_scans, tasks
+from pwan.app.composing import composed_once
 from pwan.app.config import Checked, check, register_schema
 from pwan.app.messages import explain
-from pwan.app.place import command
 from pwan.exit_codes import FAILED, OK, STOPPED, WRONG_INPUT
+from pwan.place import command, leave_pipe
 
 TRACEBACKS = "HYDRA_FULL_ERROR"  # Hydra's own variable: set by the user, every error comes with its traceback
 
@@ -95,14 +96,15 @@ def _hydra(arguments: list[str], folders: list[Path]) -> int:
     sys.argv = [before[0], *arguments]
     os.environ[TRACEBACKS] = "1"  # Hydra then raises
     try:
-        hydra_main(version_base="1.3", config_path=str(folders[0]), config_name="config")(_run_job)()
+        with composed_once(arguments, folders):
+            hydra_main(version_base="1.3", config_path=str(folders[0]), config_name="config")(_run_job)()
         code = max(_codes, default=OK)
     except KeyboardInterrupt:
         code = STOPPED
     except SystemExit as end:  # --hydra-help, and what Hydra refuses by itself
         return end.code if isinstance(end.code, int) else OK
     except BrokenPipeError:  # of --cfg job | head
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        leave_pipe()
         return OK
     except (HydraException, OmegaConfBaseException, OSError) as error:
         if tracebacks:

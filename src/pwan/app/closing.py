@@ -99,7 +99,8 @@ def describe(notes: list[dict[str, Any]], cells: int, *, stopped: bool = False) 
     if not shown and not stopped:
         return f"nothing to do: all {len(notes)} cells were finished already"
     table = f"{_table(shown)}\n" if shown else ""
-    said = f"{cells if stopped else len(notes)} cells, {failed} failed as a job"
+    count = cells if stopped else len(notes)
+    said = f"{count} {'cell' if count == 1 else 'cells'}, {failed} failed as a job"
     if stopped:
         said += f"; stopped; {cells - len(notes)} not begun: the same command again does only what is missing"
     return f"{table}{said}; {rest} lines left out where nothing was to do"

@@ -119,6 +119,8 @@ def check(config: DictConfig) -> Checked:
             raise ValueError(f"unknown key '{key}'{nearest(key, KEYS)}; there are {', '.join(KEYS)}")
     sections = {name: build_settings(kind, plain[name], owner=name) for name, kind in SECTIONS.items()}
     options = build_settings(tasks.settings_class(plain["task"]), plain["options"], owner=f"task {plain['task']}")
+    if hasattr(options, "check_files"):
+        options.check_files()
     if plain["trials"] < 1:
         raise ValueError(f"trials must be at least 1, got {plain['trials']}")
     workers = plain["workers"]

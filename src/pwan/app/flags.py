@@ -49,6 +49,8 @@ class Flags:
 
     def for_hydra(self) -> list[str]:
         """In the order that Hydra's parser takes; without the folder, which stands in the call of Hydra."""
+        if "--hydra-help" in self.flags:  # composed without this project's configuration, which overrides are of
+            return ["--hydra-help"]
         told = {name: value for name, value in self.flags.items() if name != "--config-path"}
         return [*self.overrides, *(word for pair in told.items() for word in pair if word is not None)]
 
@@ -84,8 +86,8 @@ def parse(arguments: Sequence[str]) -> Flags:
         if name == _RERUN:
             raise ValueError(f"{_RERUN} is not supported; the same command again does only what is missing")
         if name not in _KNOWN:
-            known = _KNOWN if written.startswith("--") else (*_SHORT, *_KNOWN)
-            raise ValueError(f"unknown flag {written!r}{nearest(written, known)}; the flags are {', '.join(_KNOWN)}")
+            near = nearest(written, _KNOWN) if len(written) > 2 else ""
+            raise ValueError(f"unknown flag {written!r}{near}; the flags are {', '.join(_KNOWN)}")
         if name in _ALONE:
             if equals:
                 raise ValueError(f"{name} takes no value, got {value!r}")

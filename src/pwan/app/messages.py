@@ -23,7 +23,8 @@ def explain(error: BaseException, folders: Sequence[Path]) -> str:
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         group, _, choice = str(error.missing_cfg_file).rpartition("/")
         there = sorted({path.stem for folder in folders for path in (folder / group).glob("*.yaml")})
-        return f"{group or 'config'} {choice!r} does not exist{nearest(choice, there)}; there are {', '.join(there)}"
+        rest = f"there are {', '.join(there)}" if there else f"there are none in {' and '.join(map(str, folders))}"
+        return f"{group or 'config'} {choice!r} does not exist{nearest(choice, there)}; {rest}"
     causes = [error, *([error.__cause__] if isinstance(error.__cause__, OmegaConfBaseException) else [])]
     lines = [line.strip() for cause in causes for line in str(cause).splitlines() if line.strip()]
     text = "\n".join(line for line in dict.fromkeys(lines) if not line.startswith(_CHAFF))

@@ -2,8 +2,9 @@
 
 A task file ``tasks/<name>.py`` defines
 
-- ``Settings``: a frozen dataclass with the task's own settings and their defaults, set by ``options.<key>=``; it stands
-  in ``_settings/<name>.py``, which loads neither torch nor pandas, so that a wrong key is refused at once;
+- ``Settings``: a frozen dataclass with the task's own settings and their defaults, set by ``options.<key>=``. It stands
+  in ``_settings/<name>.py``, which loads neither torch nor pandas, so that a wrong key is refused at once. A method
+  ``check_files()`` of it refuses, with a ValueError, files that must be there and are not;
 - ``run(checked, settings, folder) -> int``: does the work, writes everything into ``folder`` (``config.yaml`` with
   :func:`write_config` once nothing can be wrong with the input any more), prints what a user wants to see and gives the
   exit code: 0 done, 1 a job failed as a whole. A ValueError is the user's mistake and is told in a line.

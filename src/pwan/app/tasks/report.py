@@ -63,10 +63,8 @@ def make_report(root: Path, settings: Settings) -> Path:
     """Write the page and the figures of everything found under the folder, and return the page's path.
 
     Raises:
-        ValueError: no such folder, nothing found in it, or a file of results that cannot be read.
+        ValueError: nothing found in it, or a file of results that cannot be read.
     """
-    if not root.is_dir():
-        raise ValueError(f"options.folder must name a folder of results, but there is no folder {root}; run one first")
     found = list(experiment_folders(root))
     if not found:
         raise ValueError(

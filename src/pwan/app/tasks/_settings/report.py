@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from pwan.choices import BANDS
 
@@ -31,3 +32,14 @@ class Settings:
         for name, choices in (("band", BANDS), ("pictures", ("hardest", "all"))):
             if getattr(self, name) not in choices:
                 raise ValueError(f"options.{name} must be one of {', '.join(choices)}, got {getattr(self, name)!r}")
+
+    def check_files(self) -> None:
+        """Refuse a folder that is not there.
+
+        Raises:
+            ValueError: names it.
+        """
+        if not (folder := Path(self.folder).resolve()).is_dir():
+            raise ValueError(
+                f"options.folder must name a folder of results, but there is no folder {folder}; run one first"
+            )

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 import pwan
 from pwan.exit_codes import OK, STOPPED, WRONG_INPUT
 from pwan.extras import MissingExtraError, needs
+from pwan.place import conf_folder, leave_pipe
 from pwan.settings import nearest
 
 USAGE = """\
@@ -40,7 +41,6 @@ def _register(arguments: Sequence[str]) -> int:
 def _run(arguments: Sequence[str], name: str = "run") -> int:
     with needs("bench", f"pwan {name}", "wandb", "pytorch_lightning"):
         from pwan.app import main
-        from pwan.app.place import conf_folder
 
     return main(arguments, conf=conf_folder())
 
@@ -58,6 +58,9 @@ def command(arguments: Sequence[str] | None = None) -> None:
         code = _command(list(sys.argv[1:] if arguments is None else arguments))
     except KeyboardInterrupt:  # before there was anything to keep
         code = STOPPED
+    except BrokenPipeError:
+        leave_pipe()
+        code = OK
     sys.exit(code)
 
 
