@@ -13,8 +13,8 @@ from pwan.problem import RegistrationProblem
 from pwan.randomness import numpy_generator
 from pwan.settings import check_ranges
 from pwan.shapes import Shape
-from pwan.shapes.surface import sample_surface
-from pwan.synthesis.corruption import crop, uniform_outliers
+from pwan.shapes.surface import draw_on_faces, on_faces, sample_surface
+from pwan.synthesis.corruption import crop, turn, uniform_outliers
 from pwan.synthesis.deformation import random_deformation
 from pwan.synthesis.matching import carried_by_matches
 from pwan.synthesis.voxel import voxel_means
@@ -32,12 +32,16 @@ class SynthesisSettings:
         voxel: edge of the grid that thins both sets after they are drawn (and the reference deformed) to the mean of
             the points in each occupied cube (the paper's human bodies); 0 for none. N is then what is left of a set.
         outlier_ratio: outliers added to the reference, in units of N (the paper's noise experiments: 0.2 to 1.2).
-        keep: share of each cropped set that the crop leaves (the paper's s), above 0.5; 1 for no crop.
+        keep: share of each cropped set that the crop leaves (the paper's s), above 0.5 where both are; 1 for no crop.
         crop: which of the sets is cropped: "both", or "source" (an incomplete one is matched to a complete one) or
             "reference" alone.
         deformation: "random", the smooth one that the next settings describe, or "partner": the reference is drawn from
             the shape's partner, whose rows belong to those of the points (recorded frames of a face, say), or from the
             surface of its counterpart, to which single vertices are matched (two human bodies).
+        surface: which sets are drawn evenly over the surface where the partner is one too (the packaged bodies, hands
+            and heads): "none", or "reference", the source being vertices in their order (all of them where N is their
+            number, so that the shape's faces are the source's), or "both".
+        turn: degrees by which the reference is turned, about its mean and an axis of random direction.
         beta: width of the deformation's kernel exp(-d^2 / (2 beta^2)).
         rank: Nystrom rank of the deformation, at most the shape's size.
         deformation_lambda: stiffness; the mean squared displacement is about D / lambda (the released code: 10 for
@@ -60,6 +64,8 @@ class SynthesisSettings:
     keep: float = 1.0
     crop: Literal["both", "source", "reference"] = "both"
     deformation: Literal["random", "partner"] = "random"
+    surface: Literal["none", "reference", "both"] = "none"
+    turn: float = 0.0
     beta: float = 2.0
     rank: int = 100
     deformation_lambda: float = 10.0
@@ -74,10 +80,17 @@ class SynthesisSettings:
             positive=("points", "rank", "beta", "deformation_lambda", "box", "distance", "mass_factor"),
             at_least_zero=("voxel", "outlier_ratio", "noise"),
         )
-        if not 0.5 < self.keep <= 1:
+        if self.crop == "both" and not 0.5 < self.keep <= 1:
             raise ValueError(
                 f"keep must be above 0.5 and at most 1, got {self.keep}; with less the two crops may share nothing "
-                "and the mass (2 keep - 1) N would not be positive"
+                "and the mass (2 keep - 1) N would not be positive (crop=source and crop=reference allow less)"
+            )
+        if not 0 < self.keep <= 1:
+            raise ValueError(f"keep must be above 0 and at most 1, got {self.keep}; it is the share that is left")
+        if self.surface != "none" and (self.deformation != "partner" or self.voxel):
+            raise ValueError(
+                f"surface={self.surface} needs deformation=partner and voxel=0, got deformation={self.deformation} and "
+                f"voxel={self.voxel}; a random deformation draws from the surface by itself"
             )
 
 
@@ -136,6 +149,8 @@ def _make_one(
     else:
         draw = _paired_rows
     source, reference, truth = draw(shape, settings, generator)
+    if settings.turn:
+        reference, truth = turn(settings.turn, generator("turn"), reference, truth)
     sizes = len(source), len(reference)
     kept_source, kept_reference = (round(settings.keep * size) for size in sizes)
     if settings.crop != "reference" and kept_source < sizes[0]:
@@ -198,12 +213,32 @@ def _paired_rows(
     if shape.partner is None or shape.partner.shape != known.shape:
         raise ValueError(
             "deformation=partner needs a shape whose partner has the same rows, but shape "
-            f"{shape.name} ({shape.source}) has none; take deformation=random, or a shape such as faces_1_2 or "
-            "humans_18_19 of source=paper"
+            f"{shape.name} ({shape.source}) has none; take deformation=random, or a shape such as body_walk, or "
+            "faces_1_2 or humans_18_19 of source=paper"
         )
-    if n > len(known):
+    if settings.surface != "both" and n > len(known):
         raise ValueError(f"shape {shape.name} has {len(known)} pairs of points, but {n} were asked for")
+    if settings.surface != "none":
+        return _on_surfaces(shape, shape.partner, settings, generator)
     rows, other_rows = (generator(purpose).choice(len(known), n, replace=False) for purpose in ("source", "reference"))
     source, truth = voxel_means(known[rows], settings.voxel, shape.partner[rows])
     (reference,) = voxel_means(shape.partner[other_rows], settings.voxel)
     return source, reference, truth
+
+
+def _on_surfaces(
+    shape: Shape, partner: np.ndarray, settings: SynthesisSettings, generator: Callable[[str], np.random.Generator]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The reference from the partner's surface; the source from the shape's surface, or vertices of it in order."""
+    n, vertices, faces = settings.points, shape.vertices, shape.faces
+    if vertices is None or faces is None or vertices.shape != partner.shape:
+        raise ValueError(
+            f"surface={settings.surface} needs a shape whose partner is a surface with the same faces, but shape "
+            f"{shape.name} ({shape.source}) has none; take surface=none, or a shape such as body_walk"
+        )
+    reference = sample_surface(partner, faces, n, generator("reference"))
+    if settings.surface == "both":
+        places = draw_on_faces(vertices, faces, n, generator("source"))
+        return on_faces(vertices, faces, *places), reference, on_faces(partner, faces, *places)
+    rows = np.sort(generator("source").choice(len(vertices), n, replace=False))
+    return vertices[rows], reference, partner[rows]
