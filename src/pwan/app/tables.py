@@ -8,7 +8,7 @@ import pandas as pd
 
 from pwan.app.results import varying_axes, with_infinite_failures
 from pwan.bench.rows import Row
-from pwan.bench.summary import WITHOUT_UNIT, STATISTICS, summarise
+from pwan.bench.summary import STATISTICS, WITHOUT_UNIT, summarise
 from pwan.problem import OK
 from pwan.report.page import Table
 from pwan.report.published import FACES, FACES_METHODS, FACES_SOURCE, PublishedTable
