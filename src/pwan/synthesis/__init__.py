@@ -98,11 +98,11 @@ def make_problem(shape: Shape, settings: SynthesisSettings, *, seed: int, trials
     """One problem for each trial, as a batch; trial t's problem depends on (seed, t) alone, not on its batch.
 
     The source is N random points of the shape; the reference is an independent draw of N points, deformed, turned,
-    cropped, with noise, then outliers after them (``surface`` says where both are drawn); the truth is where the deformation takes the source, free of noise: that of a
-    counterpart is known at matched vertices and continued from them (:func:`carried_by_matches`). Each cropped set has
-    a plane of its own. The mass is the overlap on average, (2 keep - 1) N with the smaller set's N, or keep N with
-    that of the cropped one where one is, times the mass factor, but at most the size of the smaller set as it is
-    registered.
+    cropped, with noise, then outliers after them (``surface`` says where both are drawn); the truth is where the
+    deformation takes the source, free of noise: that of a counterpart is known at matched vertices and continued
+    from them (:func:`carried_by_matches`). Each cropped set has a plane of its own. The mass is the overlap on
+    average, (2 keep - 1) N with the smaller set's N, or keep N with that of the cropped one where one is, times the
+    mass factor, but at most the size of the smaller set as it is registered.
 
     Returns:
         source and truth (B, round(keep N), D); reference (B, round(keep N) + round(outlier_ratio N), D), N in place of
