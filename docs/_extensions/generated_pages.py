@@ -1,0 +1,151 @@
+"""Pages that are made at each build, below docs/generated: settings, experiments and the list of rooms."""
+
+from __future__ import annotations
+
+import pkgutil
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import yaml
+from references import escaped
+from settings_tables import all_settings, changed, row, summary, table
+from sphinx.application import Sphinx
+
+import pwan
+from pwan import methods
+
+ROOT = Path(__file__).parents[2]
+OUT = ROOT / "docs" / "generated"
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    app.connect("config-inited", write_pages)
+    return {"parallel_read_safe": True}
+
+
+def write_pages(app: Sphinx, config: Any) -> None:
+    shutil.rmtree(OUT / "api", ignore_errors=True)  # a module that was moved leaves no page behind
+    pages = {"public.rst": public(), "rooms.rst": rooms(), **settings_pages(), **experiment_pages()}
+    for name, lines in pages.items():
+        path, text = OUT / name, "\n".join(lines) + "\n"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists() or path.read_text(encoding="utf-8") != text:  # an unchanged page is not read again
+            path.write_text(text, encoding="utf-8")
+
+
+def title(text: str, mark: str = "=") -> list[str]:
+    return [text, mark * len(text), ""]
+
+
+# the API
+
+
+def public() -> list[str]:
+    """What ``pwan.__all__`` names, and where to go from there."""
+    more = [
+        ":mod:`pwan.methods` is the catalogue of methods; what a result's ``transform`` can do stands in :mod:`pwan.problem`."
+    ]
+    return [*title("Public API"), ".. automodule:: pwan", "", *more]
+
+
+def rooms() -> list[str]:
+    """The page that leads to every module of the package."""
+    names = [m.name for m in pkgutil.iter_modules(pwan.__path__) if not m.name.startswith("_")]
+    head = [
+        "Every module with what it offers, from the docstrings. What stands where, and why: :doc:`/architecture`.",
+        "",
+    ]
+    listed = [f"   pwan.{name}" for name in names]
+    return [*title("Rooms"), *head, ".. autosummary::", "   :toctree: api", "   :recursive:", "", *listed]
+
+
+# settings
+
+
+def settings_pages() -> dict[str, list[str]]:
+    """A page for each method, one for the tasks and one for all other settings."""
+    names = methods.names()
+    classes = {name: methods.find(name).Settings for name in names}
+    found = [cls for cls in all_settings() if cls not in classes.values()]
+    tasks = [cls for cls in found if ".tasks." in cls.__module__]
+    others = [cls for cls in found if cls not in tasks]
+    pages = {f"settings/methods/{name}.rst": method_page(name, classes) for name in names}
+    pages["settings/tasks.rst"] = [
+        *title("Tasks"),
+        "``task=NAME`` chooses a task, ``options.SETTING=VALUE`` sets one of these.",
+        "",
+        *(line for cls in tasks for line in section(cls, cls.__module__.rpartition(".")[2])),
+    ]
+    pages["settings/others.rst"] = [
+        *title("Scans, problems and the rest"),
+        *(line for cls in others for line in section(cls, cls.__name__)),
+    ]
+    return pages
+
+
+def section(cls: type, name: str) -> list[str]:
+    return [*title(name, "-"), f"Of ``{cls.__module__}``.", "", summary(cls), "", *table(cls), ""]
+
+
+def method_page(name: str, classes: dict[str, type]) -> list[str]:
+    """All settings of a method, or what differs from the method that its settings build upon; then its variants."""
+    cls = classes[name]
+    bases = [(other, base) for base in cls.__mro__[1:] for other in classes if classes[other] is base]
+    lines = [*title(name), escaped(str(methods.find(name).__doc__)).strip(), "", summary(cls), ""]
+    if bases:
+        other, base = bases[0]
+        lines += [f"The settings are those of :doc:`{other}`, with other defaults of these:", ""]
+        lines += table(cls, changed(cls, base))
+    else:
+        lines += table(cls)
+    return [*lines, "", *variants(name)]
+
+
+def variants(name: str) -> list[str]:
+    """The variants of a method, conf/method/*.yaml with ``method:``, each with its reason and what it sets."""
+    lines: list[str] = []
+    for path in sorted((ROOT / "conf" / "method").glob("*.yaml")):
+        text = path.read_text(encoding="utf-8")
+        ((variant, values),) = yaml.safe_load(text).items()
+        if values.pop("method", variant) != name or variant == name:
+            continue
+        reason = " ".join(line.lstrip("# ") for line in text.splitlines() if line.startswith("#"))
+        options = {key: value for key, value in values.items() if not key.startswith("contract_")}
+        lines += [*title(variant, "~"), escaped(reason), "", ".. list-table::", "   :header-rows: 1", ""]
+        lines += row(["setting", "value"])
+        for key, value in options.items():
+            lines += row([f"``{key}``", f"``{value}``"])
+        lines.append("")
+    if not lines:
+        return []
+    return [
+        *title("Variants", "-"),
+        f"Each is a method of its own for the program: ``'method=[{name},VARIANT]'``.",
+        "",
+        *lines,
+    ]
+
+
+# experiments
+
+
+def experiment_pages() -> dict[str, list[str]]:
+    """The gallery, and the README of each experiment with its pictures."""
+    cards = ["::::{grid} 1 2 3 3", ":gutter: 3", ""]
+    pages = {}
+    for folder in sorted((ROOT / "experiments").iterdir()):
+        heading, _, rest = (folder / "README.md").read_text(encoding="utf-8").partition("\n")
+        name, words = folder.name, heading.lstrip("# ")
+        picture = f"../../experiments/{name}/figure.png"
+        cards += [f":::{{grid-item-card}} {words}", f":img-top: {picture}", f":link: experiments/{name}"]
+        cards += [":link-type: doc", f":img-alt: {words}", "", f"`{name}`", ":::", ""]
+        others = sorted(path.name for path in folder.glob("*.png") if path.name != "figure.png")
+        pages[f"experiments/{name}.md"] = [
+            *(f"# {words}", "", f"![{words}](../{picture})", "", re.sub(r"\]\((?=\.\./)", "](../", rest).strip(), ""),
+            *(f"![{words}: {other}](../../../experiments/{name}/{other})\n" for other in others),
+        ]
+    hidden = ["```{toctree}", ":hidden:", "", *pages, "```"]
+    head = ["# Experiments", "", "What came out of each experiment, beside what the paper printed.", ""]
+    return {"experiments.md": [*head, *cards, "::::", "", *hidden], **pages}

@@ -1,0 +1,88 @@
+"""References to Python objects by any name under which they can be imported.
+
+A docstring may write :class:`pwan.PointFile`, or the short name of what its own module imports. Where the site has no
+entry of that name, the name is looked up as Python would, and the reference leads to where the object is documented. What
+belongs to another library becomes plain text. What does not exist stays a warning, which ends the build.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+from sphinx.application import Sphinx
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    app.connect("missing-reference", resolve)
+    app.connect("autodoc-process-docstring", for_napoleon, priority=400)  # napoleon's is 500
+    app.connect("autodoc-process-signature", short_signature)
+    return {"parallel_read_safe": True}
+
+
+def resolve(app: Sphinx, env: Any, node: Any, shown: Any) -> Any:
+    """The reference node of what ``node`` names, ``shown`` itself for what has no entry here, None for nothing."""
+    if node.get("refdomain") != "py":
+        return None
+    for name in meanings(node["reftarget"], node.get("py:module"), node.get("py:class")):
+        made = None
+        if name.startswith("pwan."):
+            made = env.domains.python_domain.resolve_xref(env, node["refdoc"], app.builder, "obj", name, node, shown)
+        return shown if made is None else made  # another library's, or private
+    return None
+
+
+def meanings(target: str, module: str | None, cls: str | None) -> Iterator[str]:
+    """The full names that ``target`` may stand for in a class of a module, the nearest first."""
+    for prefix in ((module, cls), (module,), (), ("typing",), ("builtins",)):
+        try:
+            yield full_name(".".join([*(part for part in prefix if part), target]))
+        except (ImportError, AttributeError, ValueError):
+            continue
+
+
+def full_name(dotted: str) -> str:
+    """The name of an object where it is defined, from any name by which it can be imported.
+
+    Raises:
+        AttributeError, ImportError: there is no such object.
+    """
+    parts = dotted.split(".")
+    for count in range(len(parts), 0, -1):
+        try:
+            found: Any = importlib.import_module(".".join(parts[:count]))
+        except ImportError:
+            continue
+        name = found.__name__
+        for part in parts[count:]:
+            if inspect.isclass(found) and part in getattr(found, "__dataclass_fields__", {}):
+                return f"{name}.{part}"  # a field without default is no attribute of its class
+            found = getattr(found, part)
+            name = f"{name}.{part}"
+            if inspect.isclass(found) or inspect.isfunction(found):
+                name = f"{found.__module__}.{found.__qualname__}"
+        return name
+    raise ImportError(dotted)
+
+
+def short_signature(app: Sphinx, what: str, name: str, obj: Any, options: Any, arguments: str, returned: str) -> Any:
+    """None of settings, whose fields follow as a list; of others one that Python can read."""
+    if dataclasses.is_dataclass(obj) and name.endswith("Settings"):
+        return "", None
+    return arguments and arguments.replace("<factory>", "..."), returned
+
+
+def for_napoleon(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Say what napoleon would misread: bars are absolute values, and what is returned is told in words, without a type."""
+    for k, line in enumerate(lines):
+        returned = k > 0 and lines[k - 1].strip() == "Returns:"
+        indentation = line[: len(line) - len(line.lstrip())]
+        lines[k] = escaped(f"{indentation}: {line.lstrip()}" if returned else line)
+
+
+def escaped(text: str) -> str:
+    """The text with bars that reST leaves alone; what stands in double backticks is literal already."""
+    return "``".join(part if k % 2 else part.replace("|", r"\|") for k, part in enumerate(text.split("``")))
