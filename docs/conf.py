@@ -36,6 +36,9 @@ autodoc_preserve_defaults = True
 python_maximum_signature_line_length = 88
 autodoc_inherit_docstrings = False
 napoleon_numpy_docstring = False
+napoleon_use_ivar = True  # attributes as a list below their class
+napoleon_attr_annotations = False  # the text says shape and type
+toc_object_entries_show_parents = "hide"
 
 sphinx_gallery_conf = {
     "examples_dirs": "examples",
@@ -58,7 +61,7 @@ html_show_sourcelink = False
 html_theme_options = {
     "show_toc_level": 2,
     "navigation_with_keys": False,
-    "secondary_sidebar_items": ["page-toc"],
+    "secondary_sidebar_items": {"**": ["page-toc"], "generated/settings/**": [], "generated/experiments": []},
     "footer_start": ["copyright"],
     "footer_end": [],
 }

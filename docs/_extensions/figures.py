@@ -1,4 +1,4 @@
-"""Pictures of the examples: the matplotlib figures that they leave in their variables, as ``result.plot()`` returns them."""
+"""Pictures of the examples: the matplotlib figures in their variables, such as ``result.plot()`` returns."""
 
 from __future__ import annotations
 

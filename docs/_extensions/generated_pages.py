@@ -44,10 +44,8 @@ def title(text: str, mark: str = "=") -> list[str]:
 
 def public() -> list[str]:
     """What ``pwan.__all__`` names, and where to go from there."""
-    more = [
-        ":mod:`pwan.methods` is the catalogue of methods; what a result's ``transform`` can do stands in :mod:`pwan.problem`."
-    ]
-    return [*title("Public API"), ".. automodule:: pwan", "", *more]
+    more = ":mod:`pwan.methods` is the catalogue of methods, :class:`pwan.problem.SpaceMap` what a transform can do."
+    return [*title("Public API"), more, "", ".. automodule:: pwan"]
 
 
 def rooms() -> list[str]:

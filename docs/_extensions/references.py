@@ -1,8 +1,8 @@
 """References to Python objects by any name under which they can be imported.
 
 A docstring may write :class:`pwan.PointFile`, or the short name of what its own module imports. Where the site has no
-entry of that name, the name is looked up as Python would, and the reference leads to where the object is documented. What
-belongs to another library becomes plain text. What does not exist stays a warning, which ends the build.
+entry of that name, the name is looked up as Python would, and the reference leads to where the object is documented.
+What belongs to another library becomes plain text. What does not exist stays a warning, which ends the build.
 """
 
 from __future__ import annotations
@@ -10,10 +10,13 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import inspect
+import re
 from collections.abc import Iterator
 from typing import Any
 
 from sphinx.application import Sphinx
+
+ARRAY = re.compile(r"ndarray\[tuple\[[^\]]*\], [~\w.]*dtype\[[^\]]*\]\]")  # numpy's NDArray as Python spells it
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
@@ -59,7 +62,7 @@ def full_name(dotted: str) -> str:
         name = found.__name__
         for part in parts[count:]:
             if inspect.isclass(found) and part in getattr(found, "__dataclass_fields__", {}):
-                return f"{name}.{part}"  # a field without default is no attribute of its class
+                return name  # fields are told with their class
             found = getattr(found, part)
             name = f"{name}.{part}"
             if inspect.isclass(found) or inspect.isfunction(found):
@@ -72,11 +75,12 @@ def short_signature(app: Sphinx, what: str, name: str, obj: Any, options: Any, a
     """None of settings, whose fields follow as a list; of others one that Python can read."""
     if dataclasses.is_dataclass(obj) and name.endswith("Settings"):
         return "", None
-    return arguments and arguments.replace("<factory>", "..."), returned
+    shorter = [text and ARRAY.sub("ndarray", text).replace("<factory>", "...") for text in (arguments, returned)]
+    return tuple(shorter)
 
 
 def for_napoleon(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Say what napoleon would misread: bars are absolute values, and what is returned is told in words, without a type."""
+    """Spell what would be misread: bars are absolute values, and what is returned is told without a type."""
     for k, line in enumerate(lines):
         returned = k > 0 and lines[k - 1].strip() == "Returns:"
         indentation = line[: len(line) - len(line.lstrip())]

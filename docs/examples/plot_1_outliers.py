@@ -2,8 +2,9 @@
 A bunny among outliers
 ======================
 
-A bunny of 400 points, bent at random, with noise and 320 outliers strewn about it: a problem of the paper's kind, for which the truth is
-known. Its ``mass`` is 400, the number of points that have a partner. The outliers carry no mass and leave the result alone.
+A bunny of 400 points, bent at random, with noise and 320 outliers strewn about it: a problem of the paper's kind, for
+which the truth is known. Its ``mass`` is 400, the number of points that have a partner. The outliers carry no mass and
+leave the result alone.
 """
 
 from pwan import register, shapes

@@ -2,8 +2,8 @@
 Two sets that overlap only in part
 ==================================
 
-Both sets are cropped to 70% of the bunny, at random sides. ``distance`` says how far a point may be matched, in the units of the points:
-nobody needs to know how much overlaps.
+Both sets are cropped to 70% of the bunny, at random sides. ``distance`` says how far a point may be matched, in the
+units of the points: nobody needs to know how much overlaps.
 """
 
 from pwan import register, shapes

@@ -2,8 +2,8 @@
 Known pairs of points
 =====================
 
-A torus looks the same however it is turned, so the points alone cannot say which way it was. Four landmarks, each a row of the source and
-the row of the reference where it belongs, say it; they pull softly.
+A torus looks the same however it is turned, so the points alone cannot say which way it was. Four landmarks, each a row
+of the source and the row of the reference where it belongs, say it; they pull softly.
 """
 
 import numpy as np

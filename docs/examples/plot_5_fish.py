@@ -2,7 +2,8 @@
 Two fish in the plane
 =====================
 
-Points of shape (N, 2) are registered as those of shape (N, 3) are. This is the fish with which coherent point drift was first shown.
+Points of shape (N, 2) are registered as those of shape (N, 3) are. This is the fish with which coherent point drift was
+first shown.
 """
 
 from pwan import register, shapes

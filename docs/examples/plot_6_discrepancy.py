@@ -2,9 +2,9 @@
 How far two sets are apart
 ==========================
 
-:func:`pwan.partial_wasserstein` gives the least cost of carrying a mass from one set to the other. The exact solver says which point
-goes where; a potential network does the same of large sets with a lower bound, and its potential is largest in size where
-points are far from a partner.
+:func:`pwan.partial_wasserstein` gives the least cost of carrying a mass from one set to the other. The exact solver
+says which point goes where. A potential network, here trained briefly, needs less memory for large sets and proves a
+lower bound. Its values differ from one point to another by no more than the way between them.
 """
 
 import numpy as np
