@@ -46,6 +46,7 @@ sphinx_gallery_conf = {
     "filename_pattern": r"/\w+\.py",
     "image_scrapers": ("figures.found_figures",),
     "within_subsection_order": "FileNameSortKey",
+    "thumbnail_size": (520, 300),
     "show_signature": False,
     "write_computation_times": False,
     "capture_repr": ("__repr__",),
@@ -61,7 +62,7 @@ html_show_sourcelink = False
 html_theme_options = {
     "show_toc_level": 2,
     "navigation_with_keys": False,
-    "secondary_sidebar_items": {"**": ["page-toc"], "generated/settings/**": [], "generated/experiments": []},
+    "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
     "footer_end": [],
 }

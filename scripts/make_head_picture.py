@@ -1,14 +1,14 @@
 """Draw the picture at the head of README, docs/before_and_after.png, from two finished runs.
 
-    python run.py experiment=noise_bunny problem.points=2000 problem.outlier_ratio=1 trials=1 \
-        'method=[pwan,cpd,bcpd]' logger=none output=outputs/head/bunny
+    python run.py experiment=table_noise problem.outlier_ratio=2 trials=1 'method=[pwan,cpd,bcpd]' \
+        logger=none output=outputs/head/bunny
     PWAN_DATA=/path/to/folder python run.py experiment=humans_complete shape.name=humans_30_31 \
         'method=[pwan_humans,cpd_humans,bcpd_humans]' logger=none output=outputs/head/bodies
-    python scripts/make_head_picture.py outputs/head/bunny outputs/head/bodies
+    PWAN_DATA=/path/to/folder python scripts/make_head_picture.py outputs/head/bunny outputs/head/bodies
 
-A row of pictures for each run: trial 0 before, and as each method left it. A percentage is the RMS distance of the source
-from where it belongs, over the RMS radius of the shape. The bodies are 30 and 31 of SHREC'19 ("Matching humans with
-different connectivity", Melzi et al., 2019), which users fetch themselves; the bunny is Stanford's.
+A row of pictures for each run: trial 0 before, and as each method left it. A percentage is the RMS distance of the
+source from where it belongs, over the RMS radius of the shape. The bodies are 30 and 31 of SHREC'19 ("Matching humans
+with different connectivity", Melzi et al., 2019), which users fetch themselves; the bunny is Stanford's.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from pwan.report.trial_figure import REFERENCE, SOURCE
 PICTURE = Path(__file__).resolve().parents[1] / "docs" / "before_and_after.png"
 OUTLIER = "#c9ced6"
 TURN, TILT = np.radians(25), np.radians(12)  # of the view, about the vertical axis and towards the reader
+MARGIN = 0.06  # of a shape's width and height
 DOTS, WIDTH, COLOURS = 150, 12.0, 64  # dots an inch, inches, colours that are kept
 NAMES = {"pwan": "PWAN", "cpd": "CPD", "bcpd": "BCPD"}
 
@@ -85,10 +86,10 @@ def projected(points: np.ndarray) -> np.ndarray:
 
 
 def extent(sets: list[tuple[np.ndarray, str]]) -> tuple[np.ndarray, np.ndarray]:
-    """The lowest and the highest coordinates of all sets in the picture, with a narrow margin."""
-    flat = np.concatenate([projected(points)[:, :2] for points, _ in sets])
+    """The lowest and highest coordinates of the shapes in the picture, with a margin in which some outliers show."""
+    flat = np.concatenate([projected(points)[:, :2] for points, colour in sets if colour != OUTLIER])
     low, high = flat.min(0), flat.max(0)
-    return low - 0.02 * (high - low), high + 0.02 * (high - low)
+    return low - MARGIN * (high - low), high + MARGIN * (high - low)
 
 
 def draw(axes: Any, sets: list[tuple[np.ndarray, str]]) -> None:

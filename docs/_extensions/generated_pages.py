@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import pkgutil
 import re
 import shutil
@@ -18,6 +19,7 @@ from pwan import methods
 
 ROOT = Path(__file__).parents[2]
 OUT = ROOT / "docs" / "generated"
+WIDE = "html_theme.sidebar_secondary.remove"  # the theme's word for a page without contents at its right
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
@@ -29,6 +31,8 @@ def write_pages(app: Sphinx, config: Any) -> None:
     shutil.rmtree(OUT / "api", ignore_errors=True)  # a module that was moved leaves no page behind
     pages = {"public.rst": public(), "rooms.rst": rooms(), **settings_pages(), **experiment_pages()}
     for name, lines in pages.items():
+        if name.startswith("settings/"):
+            lines.insert(0, f":{WIDE}: true\n")
         path, text = OUT / name, "\n".join(lines) + "\n"
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists() or path.read_text(encoding="utf-8") != text:  # an unchanged page is not read again
@@ -43,9 +47,14 @@ def title(text: str, mark: str = "=") -> list[str]:
 
 
 def public() -> list[str]:
-    """What ``pwan.__all__`` names, and where to go from there."""
+    """What ``pwan.__all__`` names, in the order in which the package's docstring speaks of it."""
+    words = f"{pwan.__doc__} {' '.join(pwan.__all__)}"
+    offered = [name for name in pwan.__all__ if callable(getattr(pwan, name))]
+    kinds = {name: "class" if inspect.isclass(getattr(pwan, name)) else "function" for name in offered}
+    offered.sort(key=lambda name: words.index(name))
+    lines = [line for name in offered for line in (f".. auto{kinds[name]}:: pwan.{name}", "")]
     more = ":mod:`pwan.methods` is the catalogue of methods, :class:`pwan.problem.SpaceMap` what a transform can do."
-    return [*title("Public API"), more, "", ".. automodule:: pwan"]
+    return [*title("Public API"), ".. automodule:: pwan", "   :no-members:", "", more, "", *lines]
 
 
 def rooms() -> list[str]:
@@ -145,5 +154,6 @@ def experiment_pages() -> dict[str, list[str]]:
             *(f"![{words}: {other}](../../../experiments/{name}/{other})\n" for other in others),
         ]
     hidden = ["```{toctree}", ":hidden:", "", *pages, "```"]
-    head = ["# Experiments", "", "What came out of each experiment, beside what the paper printed.", ""]
+    head = ["---", f"{WIDE}: true", "---", "", "# Experiments", ""]
+    head += ["What came out of each experiment, beside what the paper printed.", ""]
     return {"experiments.md": [*head, *cards, "::::", "", *hidden], **pages}

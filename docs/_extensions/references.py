@@ -12,9 +12,10 @@ import importlib
 import inspect
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sphinx.application import Sphinx
+if TYPE_CHECKING:  # the tables of settings are tested without it
+    from sphinx.application import Sphinx
 
 ARRAY = re.compile(r"ndarray\[tuple\[[^\]]*\], [~\w.]*dtype\[[^\]]*\]\]")  # numpy's NDArray as Python spells it
 
