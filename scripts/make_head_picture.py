@@ -28,7 +28,7 @@ from pwan.bench.pictures import registration
 from pwan.report.trial_figure import REFERENCE, SOURCE
 
 PICTURE = Path(__file__).resolve().parents[1] / "docs" / "before_and_after.png"
-OUTLIER = "#c9ced6"
+OUTLIER = "#d3d7de"
 TURN, TILT = np.radians(25), np.radians(12)  # of the view, about the vertical axis and towards the reader
 MARGIN = 0.06  # of a shape's width and height
 DOTS, WIDTH, COLOURS = 150, 12.0, 64  # dots an inch, inches, colours that are kept
@@ -46,7 +46,7 @@ def main(folders: list[str]) -> None:
     parts = figure.subfigures(len(rows), 1, height_ratios=[height + 0.3 for height in heights], hspace=0)
     for part, row, (low, high), height in zip(np.atleast_1d(parts), rows, limits, heights, strict=True):
         every = part.subplots(
-            1, len(row), gridspec_kw={"wspace": 0, "left": 0, "right": 1, "bottom": 0, "top": height / (height + 0.3)}
+            1, len(row), gridspec_kw={"wspace": 0.03, "left": 0, "right": 1, "bottom": 0, "top": height / (height + 0.3)}
         )
         for axes, (words, sets) in zip(every, row, strict=True):
             draw(axes, sets)

@@ -15,7 +15,7 @@ from references import escaped
 
 import pwan
 
-PARTS = re.compile(r"^ {4}(\w+(?:, \w+)*): ?(.*)$")  # `name: ` or `name, name: ` at the indentation of a section
+FIELD = re.compile(r"(\w+(?:, \w+)*): ?(.*)")  # what begins a field, or several of one meaning
 
 
 def all_settings() -> list[type]:
@@ -72,10 +72,10 @@ def meanings_of(cls: type) -> dict[str, str]:
     """The meaning of each field out of the sections ``Attributes:`` of the class and of those that it builds upon."""
     found: dict[str, str] = {}
     for one in reversed(cls.__mro__):
-        section = re.search(r"(?:^|\n)Attributes:\n(.*?)(?=\n\S|\Z)", described(one), re.DOTALL)
+        section = re.search(r"(?:^|\n)Attributes:\n(.*?)(?=\n\n|\Z)", described(one), re.DOTALL)
         current: list[str] = []
-        for line in section[1].splitlines() if section else []:
-            if begin := PARTS.match(line):
+        for line in textwrap.dedent(section[1]).splitlines() if section else []:
+            if begin := FIELD.fullmatch(line):  # a line that goes on is indented
                 current = begin[1].split(", ")
                 found |= dict.fromkeys(current, begin[2])
             else:
