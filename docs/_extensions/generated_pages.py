@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import pkgutil
-import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from pwan import methods
 ROOT = Path(__file__).parents[2]
 OUT = ROOT / "docs" / "generated"
 WIDE = "html_theme.sidebar_secondary.remove"  # the theme's word for a page without contents at its right
+WIDE_MARKDOWN = ["---", f"{WIDE}: true", "---", ""]
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
@@ -149,11 +149,14 @@ def experiment_pages() -> dict[str, list[str]]:
         cards += [f":::{{grid-item-card}} {words}", f":img-top: {picture}", f":link: experiments/{name}"]
         cards += [":link-type: doc", f":img-alt: {words}", "", f"`{name}`", ":::", ""]
         others = sorted(path.name for path in folder.glob("*.png") if path.name != "figure.png")
+        more = "".join(f"\n![{words}: {other}](../../../experiments/{name}/{other})\n" for other in others)
         pages[f"experiments/{name}.md"] = [
-            *(f"# {words}", "", f"![{words}](../{picture})", "", re.sub(r"\]\((?=\.\./)", "](../", rest).strip(), ""),
-            *(f"![{words}: {other}](../../../experiments/{name}/{other})\n" for other in others),
+            *WIDE_MARKDOWN,
+            f"# {words}\n\n![{words}](../{picture})\n",
+            rest.strip("\n"),
+            more,
         ]
     hidden = ["```{toctree}", ":hidden:", "", *pages, "```"]
-    head = ["---", f"{WIDE}: true", "---", "", "# Experiments", ""]
+    head = [*WIDE_MARKDOWN, "# Experiments", ""]
     head += ["What came out of each experiment, beside what the paper printed.", ""]
     return {"experiments.md": [*head, *cards, "::::", "", *hidden], **pages}
