@@ -18,8 +18,7 @@ from pwan import methods
 
 ROOT = Path(__file__).parents[2]
 OUT = ROOT / "docs" / "generated"
-WIDE = "html_theme.sidebar_secondary.remove"  # the theme's word for a page without contents at its right
-WIDE_MARKDOWN = ["---", f"{WIDE}: true", "---", ""]
+WIDE = ["---", "html_theme.sidebar_secondary.remove: true", "---", ""]  # a page without its contents at the right
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
@@ -28,15 +27,14 @@ def setup(app: Sphinx) -> dict[str, Any]:
 
 
 def write_pages(app: Sphinx, config: Any) -> None:
-    shutil.rmtree(OUT / "api", ignore_errors=True)  # a module that was moved leaves no page behind
+    for folder in ("api", "settings", "experiments"):  # what was moved or renamed leaves no page behind
+        shutil.rmtree(OUT / folder, ignore_errors=True)
     pages = {"public.rst": public(), "rooms.rst": rooms(), **settings_pages(), **experiment_pages()}
     for name, lines in pages.items():
-        if name.startswith("settings/"):
-            lines.insert(0, f":{WIDE}: true\n")
-        path, text = OUT / name, "\n".join(lines) + "\n"
+        path = OUT / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        if not path.exists() or path.read_text(encoding="utf-8") != text:  # an unchanged page is not read again
-            path.write_text(text, encoding="utf-8")
+        wide = [":html_theme.sidebar_secondary.remove: true", ""] if name.startswith("settings/") else []
+        path.write_text("\n".join([*wide, *lines, ""]), encoding="utf-8")
 
 
 def title(text: str, mark: str = "=") -> list[str]:
@@ -140,23 +138,17 @@ def variants(name: str) -> list[str]:
 
 def experiment_pages() -> dict[str, list[str]]:
     """The gallery, and the README of each experiment with its pictures."""
-    cards = ["::::{grid} 1 2 3 3", ":gutter: 3", ""]
-    pages = {}
-    for folder in sorted((ROOT / "experiments").iterdir()):
-        heading, _, rest = (folder / "README.md").read_text(encoding="utf-8").partition("\n")
-        name, words = folder.name, heading.lstrip("# ")
-        picture = f"../../experiments/{name}/figure.png"
-        cards += [f":::{{grid-item-card}} {words}", f":img-top: {picture}", f":link: experiments/{name}"]
-        cards += [":link-type: doc", f":img-alt: {words}", "", f"`{name}`", ":::", ""]
-        others = sorted(path.name for path in folder.glob("*.png") if path.name != "figure.png")
-        more = "".join(f"\n![{words}: {other}](../../../experiments/{name}/{other})\n" for other in others)
-        pages[f"experiments/{name}.md"] = [
-            *WIDE_MARKDOWN,
-            f"# {words}\n\n![{words}](../{picture})\n",
-            rest.strip("\n"),
-            more,
-        ]
-    hidden = ["```{toctree}", ":hidden:", "", *pages, "```"]
-    head = [*WIDE_MARKDOWN, "# Experiments", ""]
-    head += ["What came out of each experiment, beside what the paper printed.", ""]
-    return {"experiments.md": [*head, *cards, "::::", "", *hidden], **pages}
+    cards, pages = [], {}
+    for readme in sorted((ROOT / "experiments").glob("*/README.md")):
+        name, (heading, _, text) = readme.parent.name, readme.read_text(encoding="utf-8").partition("\n")
+        words = heading.lstrip("# ")
+        pictures = sorted(readme.parent.glob("*.png"), key=lambda path: (path.name != "figure.png", path.name))
+        cards += [f":::{{grid-item-card}} {words}", f":link: experiments/{name}", ":link-type: doc"]
+        cards += [f":img-top: ../../experiments/{name}/{path.name}" for path in pictures[:1]]
+        cards += [f":img-alt: {words}", "", f"`{name}`", ":::", ""]
+        shown = [f"![{words}: {path.stem}](../../../experiments/{name}/{path.name})\n" for path in pictures]
+        page = [*WIDE, f"# {words}\n", *shown[:1], text.strip("\n"), "", *shown[1:]]
+        pages[f"experiments/{name}.md"] = page
+    head = [*WIDE, "# Experiments", "", "What came out of each experiment, beside what the paper printed.", ""]
+    grid = ["::::{grid} 1 2 3 3", ":gutter: 3", "", *cards, "::::", ""]
+    return {"experiments.md": [*head, *grid, "```{toctree}", ":hidden:", "", *pages, "```"], **pages}
