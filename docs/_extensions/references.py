@@ -39,11 +39,11 @@ def resolve(app: Sphinx, env: Any, node: Any, shown: Any) -> Any:
     return None
 
 
-def meanings(target: str, module: str | None, cls: str | None) -> Iterator[str]:
-    """The full names that ``target`` may stand for in a class of a module, the nearest first."""
+def meanings(named: str, module: str | None, cls: str | None) -> Iterator[str]:
+    """The full names that ``named`` may stand for in a class of a module, the nearest first."""
     for prefix in ((module, cls), (module,), (), ("typing",), ("builtins",)):
         try:
-            yield full_name(".".join([*(part for part in prefix if part), target]))
+            yield full_name(".".join([*(part for part in prefix if part), named]))
         except (ImportError, AttributeError, ValueError):
             continue
 
