@@ -4,7 +4,7 @@
         logger=none output=outputs/head/bunny
     PWAN_DATA=/path/to/folder python run.py experiment=humans_complete shape.name=humans_30_31 \
         'method=[pwan_humans,cpd_humans,bcpd_humans]' logger=none output=outputs/head/bodies
-    PWAN_DATA=/path/to/folder python scripts/make_head_picture.py outputs/head/bunny outputs/head/bodies
+    PYTHONPATH=src PWAN_DATA=/path/to/folder python scripts/make_head_picture.py outputs/head/bunny outputs/head/bodies
 
 A row of pictures for each run: trial 0 before, and as each method left it. A percentage is the RMS distance of the
 source from where it belongs, over the RMS radius of the shape. The bodies are 30 and 31 of SHREC'19 ("Matching humans
@@ -31,24 +31,23 @@ PICTURE = Path(__file__).resolve().parents[1] / "docs" / "before_and_after.png"
 OUTLIER = "#d3d7de"
 TURN, TILT = np.radians(25), np.radians(12)  # of the view, about the vertical axis and towards the reader
 MARGIN = 0.06  # of a shape's width and height
-DOTS, WIDTH, COLOURS = 150, 12.0, 64  # dots an inch, inches, colours that are kept
+WIDTH, WORDS = 12.0, 0.3  # inches: of the picture, and above each row of it
+DOTS, COLOURS = 150, 64  # dots an inch, colours that are kept
 NAMES = {"pwan": "PWAN", "cpd": "CPD", "bcpd": "BCPD"}
 
 
 def main(folders: list[str]) -> None:
     rows = [pictures(Path(folder)) for folder in folders]
     limits = [extent([part for _, parts in row for part in parts]) for row in rows]
-    heights = [
-        WIDTH / len(row) * (high - low)[1] / (high - low)[0] for row, (low, high) in zip(rows, limits, strict=True)
-    ]
-    figure = Figure(figsize=(WIDTH, sum(heights) + 0.3 * len(rows)), dpi=DOTS)
+    sizes = [high - low for low, high in limits]
+    heights = [WIDTH / len(row) * size[1] / size[0] for row, size in zip(rows, sizes, strict=True)]
+    figure = Figure(figsize=(WIDTH, sum(heights) + WORDS * len(rows)), dpi=DOTS)
     FigureCanvasAgg(figure)
-    parts = figure.subfigures(len(rows), 1, height_ratios=[height + 0.3 for height in heights], hspace=0)
-    for part, row, (low, high), height in zip(np.atleast_1d(parts), rows, limits, heights, strict=True):
-        every = part.subplots(
-            1, len(row), gridspec_kw={"wspace": 0.03, "left": 0, "right": 1, "bottom": 0, "top": height / (height + 0.3)}
-        )
-        for axes, (words, sets) in zip(every, row, strict=True):
+    strips = figure.subfigures(len(rows), 1, squeeze=False, height_ratios=[h + WORDS for h in heights], hspace=0)
+    for strip, row, (low, high), height in zip(strips[:, 0], rows, limits, heights, strict=True):
+        every = strip.subplots(1, len(row), squeeze=False)
+        strip.subplots_adjust(left=0, right=1, bottom=0, top=height / (height + WORDS), wspace=0.03)
+        for axes, (words, sets) in zip(every[0], row, strict=True):
             draw(axes, sets)
             axes.set_title(words, fontsize=13, pad=4)
             axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal")
