@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # the tables of settings are tested without it
     from sphinx.application import Sphinx
 
 ARRAY = re.compile(r"ndarray\[tuple\[[^\]]*\], [~\w.]*dtype\[[^\]]*\]\]")  # numpy's NDArray as Python spells it
+FIELDS = re.compile(r" +\w+(?:, \w+)+:(?= )")
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
@@ -81,11 +82,17 @@ def short_signature(app: Sphinx, what: str, name: str, obj: Any, options: Any, a
 
 
 def for_napoleon(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Spell what would be misread: bars are absolute values, and what is returned is told without a type."""
+    """Spell what would be misread.
+
+    What is returned is told without a type, fields of one meaning (``a, b: text``) are not a type and a name, and bars
+    are absolute values.
+    """
     for k, line in enumerate(lines):
-        returned = k > 0 and lines[k - 1].strip() == "Returns:"
-        indentation = line[: len(line) - len(line.lstrip())]
-        lines[k] = escaped(f"{indentation}: {line.lstrip()}" if returned else line)
+        if k > 0 and lines[k - 1].strip() == "Returns:":
+            line = line.replace(line.strip(), f": {line.strip()}")
+        if fields := FIELDS.match(line):
+            line = fields[0].replace(", ", ",") + line[fields.end() :]
+        lines[k] = escaped(line)
 
 
 def escaped(text: str) -> str:
