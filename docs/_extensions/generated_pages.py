@@ -73,25 +73,22 @@ def settings_pages() -> dict[str, list[str]]:
     """A page for each method, one for the tasks and one for all other settings."""
     names = methods.names()
     classes = {name: methods.find(name).Settings for name in names}
-    found = [cls for cls in all_settings() if cls not in classes.values()]
-    tasks = [cls for cls in found if ".tasks." in cls.__module__]
-    others = [cls for cls in found if cls not in tasks]
+    found = {cls: module for cls, module in all_settings().items() if cls not in classes.values()}
+    tasks = {cls: module.rpartition(".")[2] for cls, module in found.items() if ".tasks." in module}
+    others = {cls: cls.__name__ for cls in found if cls not in tasks}
     pages = {f"settings/methods/{name}.rst": method_page(name, classes) for name in names}
-    pages["settings/tasks.rst"] = [
-        *title("Tasks"),
-        "``task=NAME`` chooses a task, ``options.SETTING=VALUE`` sets one of these.",
-        "",
-        *(line for cls in tasks for line in section(cls, cls.__module__.rpartition(".")[2])),
-    ]
-    pages["settings/others.rst"] = [
-        *title("Scans, problems and the rest"),
-        *(line for cls in others for line in section(cls, cls.__name__)),
-    ]
+    use = "``task=NAME`` chooses a task, ``options.SETTING=VALUE`` sets one of these."
+    pages["settings/tasks.rst"] = [*title("Tasks"), use, "", *sections(tasks, found)]
+    pages["settings/others.rst"] = [*title("Scans, problems and the rest"), *sections(others, found)]
     return pages
 
 
-def section(cls: type, name: str) -> list[str]:
-    return [*title(name, "-"), f"Of ``{cls.__module__}``.", "", summary(cls), "", *table(cls), ""]
+def sections(headings: dict[type, str], modules: dict[type, str]) -> list[str]:
+    """A section for each class, with what its docstring says and its table."""
+    lines: list[str] = []
+    for cls, heading in headings.items():
+        lines += [*title(heading, "-"), f"Of :mod:`{modules[cls]}`.", "", summary(cls), "", *table(cls), ""]
+    return lines
 
 
 def method_page(name: str, classes: dict[str, type]) -> list[str]:

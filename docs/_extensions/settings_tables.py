@@ -18,16 +18,15 @@ import pwan
 FIELD = re.compile(r"(\w+(?:, \w+)*): ?(.*)")  # what begins a field, or several of one meaning
 
 
-def all_settings() -> list[type]:
-    """Every dataclass of the package whose name ends in Settings, where it is defined; private modules are left out."""
+def all_settings() -> dict[type, str]:
+    """Every dataclass of the package whose name ends in Settings, and the public module that has it."""
     modules = [m.name for m in pkgutil.walk_packages(pwan.__path__, "pwan.") if "._" not in m.name]
-    found = [
-        cls
-        for module in map(importlib.import_module, modules)
-        for name, cls in inspect.getmembers(module, dataclasses.is_dataclass)
-        if name.endswith("Settings") and cls.__module__ == module.__name__
-    ]
-    return sorted(found, key=lambda cls: (cls.__module__, cls.__name__))
+    found: dict[type, str] = {}
+    for module in modules:
+        for name, cls in inspect.getmembers(importlib.import_module(module), dataclasses.is_dataclass):
+            if name.endswith("Settings") and (cls.__module__ == module or "._" in cls.__module__):
+                found.setdefault(cls, module)
+    return found
 
 
 def table(cls: type, names: list[str] | None = None) -> list[str]:
