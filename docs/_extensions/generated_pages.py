@@ -58,10 +58,7 @@ def public() -> list[str]:
 def rooms() -> list[str]:
     """The page that leads to every module of the package."""
     names = [m.name for m in pkgutil.iter_modules(pwan.__path__) if not m.name.startswith("_")]
-    head = [
-        "Every module with what it offers, from the docstrings. What stands where, and why: :doc:`/architecture`.",
-        "",
-    ]
+    head = ["Every module with what it offers beside the :doc:`public`. Why it stands there: :doc:`/architecture`.", ""]
     listed = [f"   pwan.{name}" for name in names]
     return [*title("Rooms"), *head, ".. autosummary::", "   :toctree: api", "   :recursive:", "", *listed]
 
@@ -87,15 +84,29 @@ def sections(headings: dict[type, str], modules: dict[type, str]) -> list[str]:
     """A section for each class, with what its docstring says and its table."""
     lines: list[str] = []
     for cls, heading in headings.items():
-        lines += [*title(heading, "-"), f"Of :mod:`{modules[cls]}`.", "", summary(cls), "", *table(cls), ""]
+        lines += [
+            *title(heading, "-"),
+            f"Of :mod:`{modules[cls]}`.",
+            "",
+            *context(cls),
+            summary(cls),
+            "",
+            *table(cls),
+            "",
+        ]
     return lines
+
+
+def context(cls: type) -> list[str]:
+    """What makes short names in the docstring of a class mean what they mean in its module."""
+    return [f".. py:currentmodule:: {cls.__module__}", ""]
 
 
 def method_page(name: str, classes: dict[str, type]) -> list[str]:
     """All settings of a method, or what differs from the method that its settings build upon; then its variants."""
     cls = classes[name]
     bases = [(other, base) for base in cls.__mro__[1:] for other in classes if classes[other] is base]
-    lines = [*title(name), escaped(str(methods.find(name).__doc__)).strip(), "", summary(cls), ""]
+    lines = [*title(name), escaped(str(methods.find(name).__doc__)).strip(), "", *context(cls), summary(cls), ""]
     if bases:
         other, base = bases[0]
         lines += [f"The settings are those of :doc:`{other}`, with other defaults of these:", ""]

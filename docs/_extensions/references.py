@@ -7,12 +7,15 @@ What belongs to another library becomes plain text. What does not exist stays a 
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import importlib
 import inspect
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
+
+import pwan
 
 if TYPE_CHECKING:  # the tables of settings are tested without it
     from sphinx.application import Sphinx
@@ -25,6 +28,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("missing-reference", resolve)
     app.connect("autodoc-process-docstring", for_napoleon, priority=400)  # napoleon's is 500
     app.connect("autodoc-process-signature", short_signature)
+    app.connect("autodoc-skip-member", told_once)
     return {"parallel_read_safe": True}
 
 
@@ -42,11 +46,22 @@ def resolve(app: Sphinx, env: Any, node: Any, shown: Any) -> Any:
 
 def meanings(named: str, module: str | None, cls: str | None) -> Iterator[str]:
     """The full names that ``named`` may stand for in a class of a module, the nearest first."""
-    for prefix in ((module, cls), (module,), (), ("typing",), ("builtins",)):
+    prefixes = ((module, cls), (module,), (), ("typing",), ("builtins",))
+    names = [".".join([*(part for part in prefix if part), named]) for prefix in prefixes]
+    for name in [*names, imports(module).get(named, named)]:
         try:
-            yield full_name(".".join([*(part for part in prefix if part), named]))
+            yield full_name(name)
         except (ImportError, AttributeError, ValueError):
             continue
+
+
+def imports(module: str | None) -> dict[str, str]:
+    """The full names of what a module's file imports, also for type checkers alone."""
+    if module is None:
+        return {}
+    tree = ast.parse(inspect.getsource(importlib.import_module(module)))
+    froms = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    return {alias.asname or alias.name: f"{node.module}.{alias.name}" for node in froms for alias in node.names}
 
 
 def full_name(dotted: str) -> str:
@@ -79,6 +94,12 @@ def short_signature(app: Sphinx, what: str, name: str, obj: Any, options: Any, a
         return "", None
     shorter = [text and ARRAY.sub("ndarray", text).replace("<factory>", "...") for text in (arguments, returned)]
     return tuple(shorter)
+
+
+def told_once(app: Sphinx, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
+    """What ``import pwan`` offers has its place on the page of the public API, and none on its module's."""
+    public = name in pwan.__all__ and getattr(pwan, name) is obj and what == "module"
+    return True if public else None
 
 
 def for_napoleon(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
