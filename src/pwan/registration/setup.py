@@ -22,7 +22,7 @@ from pwan.registration.landmarks import Pull, equilibrium
 from pwan.registration.sample import Sizes
 from pwan.registration.settings import PwanSettings
 from pwan.transport.potential import PotentialNetwork
-from pwan.transport.settings import Architecture, Kind
+from pwan.transport.settings import Architecture
 
 SPACED = 2000  # points of the reference whose spacing is measured
 
