@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import importlib
 import inspect
 import re
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -48,17 +50,17 @@ def meanings(named: str, module: str | None, cls: str | None) -> Iterator[str]:
     """The full names that ``named`` may stand for in a class of a module, the nearest first."""
     prefixes = ((module, cls), (module,), (), ("typing",), ("builtins",))
     names = [".".join([*(part for part in prefix if part), named]) for prefix in prefixes]
-    for name in [*names, imports(module).get(named, named)]:
+    loaded = [name for name in list(sys.modules) if name.partition(".")[0] == "pwan"]
+    for name in [*names, *(imports(name)[named] for name in loaded if named in imports(name))]:
         try:
             yield full_name(name)
         except (ImportError, AttributeError, ValueError):
             continue
 
 
-def imports(module: str | None) -> dict[str, str]:
+@functools.cache
+def imports(module: str) -> dict[str, str]:
     """The full names of what a module's file imports, also for type checkers alone."""
-    if module is None:
-        return {}
     tree = ast.parse(inspect.getsource(importlib.import_module(module)))
     froms = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     return {alias.asname or alias.name: f"{node.module}.{alias.name}" for node in froms for alias in node.names}
