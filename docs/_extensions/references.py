@@ -15,6 +15,7 @@ import inspect
 import re
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pwan
@@ -61,7 +62,7 @@ def meanings(named: str, module: str | None, cls: str | None) -> Iterator[str]:
 @functools.cache
 def imports(module: str) -> dict[str, str]:
     """The full names of what a module's file imports, also for type checkers alone."""
-    tree = ast.parse(inspect.getsource(importlib.import_module(module)))
+    tree = ast.parse(Path(str(sys.modules[module].__file__)).read_text(encoding="utf-8"))
     froms = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     return {alias.asname or alias.name: f"{node.module}.{alias.name}" for node in froms for alias in node.names}
 
