@@ -12,6 +12,7 @@ import torch
 from scipy.spatial import KDTree
 from torch import Tensor
 
+from pwan.choices import Kind
 from pwan.deformation.coherence import Coherence
 from pwan.deformation.factors import draw_centres
 from pwan.deformation.transform import Transform
