@@ -18,7 +18,7 @@ from scipy.spatial import KDTree
 from scipy.spatial.transform import Rotation
 
 from pwan.deformation.coherence import Coherence
-from pwan.deformation.factors import draw_centres
+from pwan.deformation.factors import draw_centres, nystrom
 from pwan.deformation.transform import Transform
 from pwan.problem import RegistrationProblem
 from pwan.randomness import derive_seed, numpy_generator
@@ -378,7 +378,7 @@ def _assigned(source: np.ndarray, x: np.ndarray, mass: float, seed: int) -> np.n
     """The K sources (K, n, D) moved by a quick soft assignment of this mass to x (m, D)."""
     k, n, _ = source.shape
     y, seeds = torch.from_numpy(source), [derive_seed(seed, "start modes")] * k
-    transform = Transform("nonrigid", y, Coherence(y, draw_centres(n, RANK, seeds), BETA).basis)
+    transform = Transform("nonrigid", y, Coherence(y, nystrom(y, draw_centres(n, RANK, seeds), BETA)).basis)
     staying, limits = torch.from_numpy(x).expand(k, *x.shape), torch.full((k,), mass, dtype=torch.float64)
     found = soft_assignment(transform, transform.parameters, staying, limits, QUICK, seeds)
     return transform.points(found).numpy()

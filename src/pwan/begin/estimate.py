@@ -17,7 +17,7 @@ import torch
 from scipy.spatial import KDTree
 
 from pwan.deformation.coherence import Coherence
-from pwan.deformation.factors import draw_centres
+from pwan.deformation.factors import draw_centres, nystrom
 from pwan.deformation.transform import Transform
 from pwan.problem import RegistrationProblem
 from pwan.randomness import derive_seed, numpy_generator
@@ -141,7 +141,7 @@ def _fits(source: torch.Tensor, reference: torch.Tensor, seed: int) -> list[tupl
     ) -> np.ndarray:
         y, x = (source - y_centre) / y_radius, (reference[x_rows] - centres[1]) / x_radius
         k = len(shares)
-        basis = Coherence(y[None], draw_centres(n, RANK, [seed]), BETA).basis  # (1, n, modes)
+        basis = Coherence(y[None], nystrom(y[None], draw_centres(n, RANK, [seed]), BETA)).basis  # (1, n, modes)
         transform = Transform("nonrigid", y.expand(k, *y.shape), basis.expand(k, *basis.shape[1:]))
         found = soft_assignment(
             transform.part(y_rows.expand(k, -1)),

@@ -7,7 +7,7 @@ its denominator; the paper's text calls it rho, so rho = 2 beta^2. The thin-plat
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 import torch
@@ -16,6 +16,18 @@ from scipy.special import xlogy
 from torch import Tensor
 
 KernelName = Literal["gaussian", "thin_plate"]
+
+
+class Displacement(Protocol):
+    """V on all of space, in normalised coordinates."""
+
+    def __call__(self, points: Tensor) -> Tensor:
+        """V at points (M, D): (M, D)."""
+        ...
+
+    def gradient(self, points: Tensor) -> Tensor:
+        """d V_j / d x_i at points (M, D): (M, D, D)."""
+        ...
 
 
 def gaussian_kernel(x: Tensor, y: Tensor, beta: float) -> Tensor:
