@@ -24,7 +24,7 @@ from pwan.deformation.transform import take_rows
 from pwan.problem import OK, Observer, Progress, RegistrationProblem, RegistrationResult, SpaceMap
 from pwan.randomness import numpy_generator
 from pwan.registration import pipeline
-from pwan.registration.landmarks import GUESS, Pull, begun
+from pwan.registration.landmarks import GUESS, Pull, equilibrium
 from pwan.registration.presets import resolve, resolve_kind
 from pwan.registration.schedule import Schedule
 from pwan.registration.settings import PwanSettings
@@ -183,9 +183,9 @@ def _inverse(running: pipeline.Registration, plan: Tensor) -> SpaceMap:
     """A map with two sheets near each other has no inverse of its own: each source point goes where the optimal
     transport ``plan`` (q, r) takes it from the reference brought to it, as smoothly as the transform can."""
     partner = torch.stack((torch.arange(plan.shape[1]), plan.argmax(0)), -1)  # (r, 2)
-    whole = running.solver.whole
-    pull = Pull(whole.transform, whole.reference, partner[None], plan.sum(0)[None], GUESS)
-    maps = running.space_maps(begun(pull, whole, running.settings))
+    setup = running.solver.setup
+    pull = Pull(setup.transform, setup.reference, partner[None], plan.sum(0)[None], GUESS)
+    maps = running.space_maps(equilibrium(pull, setup.transform, setup.coherence, running.settings))
     assert maps is not None
     return maps[0]
 

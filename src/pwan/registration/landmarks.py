@@ -14,11 +14,11 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from pwan.deformation.coherence import Coherence
 from pwan.deformation.rigid import rigid_fit, rigid_parameters
 from pwan.deformation.transform import Transform, take_rows
 from pwan.problem import RegistrationProblem
 from pwan.registration.settings import PwanSettings
-from pwan.registration.setup import Whole
 
 TINY = 1e-9  # ridge that keeps a fit regular where nothing else does
 GUESS, GUESSED = 300.0, 20_000  # strength of a guess, and of how many points it is followed
@@ -131,25 +131,29 @@ class Pull:
         return torch.where(told[:, None, None], turned, shifted)
 
 
-def begun(pull: Pull, whole: Whole, settings: PwanSettings) -> Tensor:
-    """The parameters (B, P, D) from which PWAN starts: where the pull balances the energies of its own steps.
+def equilibrium(pull: Pull, transform: Transform, coherence: Coherence | None, settings: PwanSettings) -> Tensor:
+    """The parameters (B, P, D) at which the pull and the energies of PWAN's own steps balance; there a registration
+    begins.
 
     Args:
-        pull: of the whole transform, on its device. settings: resolved.
+        pull: of the transform, on its device.
+        transform: of all source points.
+        coherence: of the same points; None where V = 0.
+        settings: resolved.
     """
     assert settings.coherence is not None and settings.affine_penalty is not None
-    transform, coherence, d = whole.transform, whole.coherence, whole.transform.dimension
+    within, d = transform, transform.dimension
     if pull.rows is not None:  # a free displacement begins within the modes, where its energy is the same
         assert coherence is not None
-        transform = Transform("nonrigid", transform.source, coherence.basis)
-        own = torch.arange(pull.rows.shape[1], device=pull.rows.device).expand_as(pull.rows)
-        pull = Pull(transform, pull.goals, torch.stack((pull.rows, own), -1), pull.weights[..., 0], pull.strength)
-    identity = transform.parameters.detach()
+        within = Transform("nonrigid", transform.source, coherence.basis)
+        numbers = torch.arange(pull.rows.shape[1], device=pull.rows.device).expand_as(pull.rows)
+        pull = Pull(within, pull.goals, torch.stack((pull.rows, numbers), -1), pull.weights[..., 0], pull.strength)
+    identity = within.parameters.detach()
     ridge = torch.zeros(identity.shape[:2], dtype=torch.float64)
     ridge[:, :d] = max(settings.affine_penalty, settings.coherence)  # without one A would follow the pairs' errors
     if coherence is not None:
         ridge[:, d + 1 :] = settings.coherence * coherence.spectrum / (coherence.spectrum + settings.sigma)
     found = pull.settled(identity, ridge)
-    if transform is not whole.transform:
-        return torch.cat((found[:, : d + 1], transform.displacement(found)), 1)
+    if within is not transform:
+        return torch.cat((found[:, : d + 1], within.displacement(found)), 1)
     return found

@@ -107,14 +107,14 @@ def measure(ranks: Ranks, device: str, cell: Cell, settings: PwanSettings, steps
         seconds[part] += now - last
         last = now
 
-    solver.step(lap=lap)  # the network's warm-up, and whatever a device does at first use
+    solver.step(on_part=lap)  # the network's warm-up, and whatever a device does at first use
     seconds, ranks.timed, sent = dict.fromkeys(PARTS, 0.0), True, ranks.bytes_sent
     communication = 0.0
     bar = tqdm(total=steps, desc=f"{problem.source.shape[1]} points, {ranks.size} x {device}", leave=False, delay=5)
     bar.disable = bar.disable or ranks.rank > 0
     last = time.perf_counter()
     for _ in range(steps):
-        solver.step(lap=lap)
+        solver.step(on_part=lap)
         communication += ranks.seconds()
         bar.update()
     bar.close()
