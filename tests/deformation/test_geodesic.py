@@ -8,10 +8,11 @@ import torch
 from scipy.spatial import Delaunay
 from scipy.spatial.transform import Rotation
 
+from pwan.deformation import geodesic
 from pwan.deformation.coherence import Coherence
 from pwan.deformation.factors import as_it_is
 from pwan.deformation.geodesic import geodesic_factor
-from pwan.deformation.graph import farthest_points, graph_neighbours, shape_graph
+from pwan.deformation.graph import farthest_points, graph_neighbours, shape_graph, thinned
 from pwan.deformation.surface_map import SurfaceDisplacement
 
 LINE = np.column_stack((np.arange(10.0), np.zeros(10)))
@@ -105,13 +106,33 @@ def test_with_all_points_as_centres_the_factor_is_the_kernel() -> None:
 
 
 def test_a_share_of_the_gaussian_is_mixed_in() -> None:
-    source = torch.from_numpy(two_legs(60))[None]
+    source = torch.from_numpy(two_legs(150))[None]
     gram = {
-        share: (factor := geodesic_factor(source, [None], 60, 1.0, share, [0], as_it_is)).phi[0] @ factor.phi[0].T
+        share: (factor := geodesic_factor(source, [None], 150, 1.0, share, [0], as_it_is)).phi[0] @ factor.phi[0].T
         for share in (1.0, 0.5)
     }
     ends = (0, -1)  # near in space, far along the shape
     assert float(gram[1.0][ends]) < 0.1 < 0.4 < float(gram[0.5][ends])
+
+
+def test_a_thinned_graph_keeps_the_ways() -> None:
+    points = two_legs(2000)
+    graph = shape_graph(points)
+    nodes = np.arange(0, 2000, 10)
+    few, weights = thinned(points, graph, nodes)
+    _, exact = farthest_points(graph, 1, 0)
+    _, lengths = farthest_points(few, 1, 0)
+    np.testing.assert_allclose(lengths[0], exact[0, nodes], atol=0.05, rtol=0.1)
+    np.testing.assert_allclose(weights.sum(1), 1.0)
+    np.testing.assert_allclose(weights @ exact[0, nodes], exact[0], atol=0.1)  # the far leg stays far
+
+
+def test_a_large_source_follows_from_its_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = torch.from_numpy(two_legs(1200))[None]
+    full = geodesic_factor(source, [None], 120, 0.7, 1.0, [0], as_it_is).phi[0]
+    monkeypatch.setattr(geodesic, "NODES", 300)
+    led = geodesic_factor(source, [None], 120, 0.7, 1.0, [0], as_it_is).phi[0]
+    assert (full @ full.T - led @ led.T).abs().max() < 0.1
 
 
 def test_a_leg_moves_without_the_other_one() -> None:

@@ -16,12 +16,13 @@ import torch
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from pwan.deformation.graph import NEIGHBOURS, farthest_points, shape_graph
+from pwan.deformation.graph import NEIGHBOURS, farthest_points, shape_graph, thinned
 from pwan.deformation.kernels import gaussian_kernel
 from pwan.deformation.surface_map import SurfaceDisplacement
 from pwan.randomness import numpy_generator
 
 TOLERANCE = 1e-3  # eigenvalues below this share of the largest are dropped: a kernel of geodesics has negative ones too
+NODES = 6000  # points of a larger source from which the others' kernel follows
 FAR = 4.0  # widths beyond which the kernel is taken for zero (3e-4)
 
 
@@ -86,15 +87,35 @@ def geodesic_factor(
     graphs = []
     for k, (points, of_points, seed) in enumerate(zip(source, faces, seeds, strict=True)):
         graph = shape_graph(points.numpy(), of_points, neighbours=neighbours)
-        first = int(numpy_generator(seed, "centres").integers(r))
-        rows, lengths = farthest_points(graph, min(rank, r), first, reach=FAR * beta)
-        kernel = share * np.exp(-0.5 * (lengths.T / beta) ** 2)  # (r, n), 0 where out of reach
-        if share < 1:
-            kernel += (1 - share) * gaussian_kernel(points[None], points[rows][None], beta)[0].numpy()
-        among = kernel[rows]
-        values, vectors = np.linalg.eigh((among + among.T) / 2)
-        kept = values > TOLERANCE * values[-1]
-        whitening = torch.from_numpy(vectors[:, kept] / np.sqrt(values[kept]))
-        phi[k, :, : int(kept.sum())] = torch.from_numpy(kernel) @ agree(whitening)
+        generator = numpy_generator(seed, "centres")
+        if r <= NODES:
+            of_one = _feature_map(points, graph, min(rank, r), beta, share, generator, agree)
+        else:
+            nodes = np.sort(generator.choice(r, NODES, replace=False))
+            few, weights = thinned(points.numpy(), graph, nodes)
+            of_nodes = _feature_map(points[nodes], few, min(rank, NODES), beta, share, generator, agree)
+            of_one = torch.from_numpy(weights @ of_nodes.numpy())
+        phi[k, :, : of_one.shape[1]] = of_one
         graphs.append(graph)
     return GeodesicFactor(source, phi, graphs)
+
+
+def _feature_map(
+    points: Tensor,
+    graph: csr_array,
+    rank: int,
+    beta: float,
+    share: float,
+    generator: np.random.Generator,
+    agree: Callable[[Tensor], Tensor],
+) -> Tensor:
+    """Phi (r, n) of one problem, n at most the rank."""
+    rows, lengths = farthest_points(graph, rank, int(generator.integers(len(points))), reach=FAR * beta)
+    kernel = share * np.exp(-0.5 * (lengths.T / beta) ** 2)  # (r, n), 0 where out of reach
+    if share < 1:
+        kernel += (1 - share) * gaussian_kernel(points[None], points[rows][None], beta)[0].numpy()
+    among = kernel[rows]
+    values, vectors = np.linalg.eigh((among + among.T) / 2)
+    kept = values > TOLERANCE * values[-1]
+    whitening = np.where(kept, vectors / np.sqrt(np.where(kept, values, 1.0)), 0.0)  # as many columns on all ranks
+    return torch.from_numpy(kernel) @ agree(torch.from_numpy(whitening))

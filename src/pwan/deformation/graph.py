@@ -15,6 +15,7 @@ LONG = (
     3.0  # times the longer one of the two points' spacings: a longer edge is a bridge over a gap, not along the shape
 )
 HOPS = 4  # edges within which a point's neighbours are looked for
+LED_BY = 8  # nodes of a thinned graph from which a point follows
 CLOSE = 1e-9  # of the extent: places nearer than this are one place, as the repeated vertices of a seam
 
 
@@ -58,6 +59,43 @@ def farthest_points(
         lengths.append(dijkstra(graph, directed=False, indices=rows[-1], limit=reach))
         np.minimum(nearest, lengths[-1], out=nearest)
     return np.array(rows), np.stack(lengths)
+
+
+def thinned(points: np.ndarray, graph: csr_array, nodes: np.ndarray) -> tuple[csr_array, csr_array]:
+    """A graph of some of the points, and how the others follow from them.
+
+    Each point belongs to the node that is nearest along the graph, and two nodes are joined where an edge joins points
+    of theirs. A quantity that is smooth along the shape is that of the nodes near the point, weighted.
+
+    Args:
+        points: (N, D).
+        graph: (N, N) of :func:`shape_graph`.
+        nodes: (n,) rows of different points.
+
+    Returns:
+        The nodes' graph (n, n), and weights (N, n) whose rows sum to 1.
+    """
+    lengths, _, owner = dijkstra(graph, directed=False, indices=nodes, min_only=True, return_predecessors=True)
+    number = np.zeros(len(points), dtype=np.int64)
+    number[nodes] = np.arange(len(nodes))
+    owner = number[owner]  # (N,)
+    here, there = np.repeat(np.arange(len(points)), np.diff(graph.indptr)), graph.indices
+    between = owner[here] != owner[there]
+    pair = np.column_stack((owner[here], owner[there]))[between]
+    way = (lengths[here] + graph.data + lengths[there])[between]
+    order = np.lexsort((way, pair[:, 1], pair[:, 0]))  # of several ways between two nodes the shortest
+    pair, way = pair[order], way[order]
+    first = np.ones(len(pair), dtype=bool)
+    first[1:] = (pair[1:] != pair[:-1]).any(1)
+    few = csr_array(coo_array((way[first], pair[first].T), shape=(len(nodes), len(nodes))))
+    near = graph_neighbours(points[nodes], few, min(LED_BY, len(nodes)))[owner]  # (N, LED_BY)
+    squared = np.square(points[:, None] - points[nodes][near]).sum(-1)
+    spacing = np.median(few.data)
+    weights = np.exp(-0.5 * (squared - squared.min(1, keepdims=True)) / spacing**2)
+    weights[:, 1:][near[:, 1:] == near[:, :-1]] = 0.0
+    weights /= weights.sum(1, keepdims=True)
+    rows = np.repeat(np.arange(len(points)), near.shape[1])
+    return few, csr_array(coo_array((weights.ravel(), (rows, near.ravel())), shape=(len(points), len(nodes))))
 
 
 def graph_neighbours(points: np.ndarray, graph: csr_array, count: int) -> np.ndarray:
