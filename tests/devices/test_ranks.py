@@ -17,7 +17,7 @@ import torch
 from pwan import shapes
 from pwan.app import main
 from pwan.bench.rows import read_rows
-from pwan.bench.trials import TrainerSettings
+from pwan.bench.settings import TrainerSettings
 from pwan.devices.ranks import Place, Ranks, _ascending_keys, devices_here, launch, member
 from pwan.problem import Progress, RegistrationProblem
 from pwan.registration import dealt, pipeline

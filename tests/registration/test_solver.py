@@ -36,6 +36,18 @@ def test_state_in_memory_is_a_snapshot() -> None:
     assert first.solver.steps_done == second.solver.steps_done == 12
 
 
+def test_a_checkpoint_keeps_its_keys() -> None:
+    # a file of an earlier version is read by these names
+    state = registration().state_dict()
+    assert set(state) == {"solver", "records"}
+    stopping = {"window", "window_points", "stopped_at", "stopped_answer"}
+    optimisers = {"network_optimiser", "transform_optimiser"}
+    players = {"network", "learned_threshold", "transform"}
+    assert set(state["solver"]) == players | optimisers | stopping | {"mean", "mean_count", "diverged_at", "steps_done"}
+    for name in optimisers:
+        assert set(state["solver"][name]) == {"state", "param_groups"}
+
+
 def test_distance_threshold_falls_to_its_value_halfway() -> None:
     problem = make_problem(
         shapes.load("torus"), SynthesisSettings(points=60, keep=0.8, distance=0.05), seed=0, trials=[0]

@@ -69,8 +69,8 @@ class Game:
         self.span = None if setup.span is None else setup.span.to(device, place.dtype)
         self.transform, coherence = setup.part(place)
         identity = self.transform.parameters.detach().clone()
-        if setup.first is not None:
-            self.transform.parameters.copy_(place.as_on_first(setup.first))
+        if setup.initial is not None:
+            self.transform.parameters.copy_(place.as_on_first(setup.initial))
         landmarks = setup.landmarks and setup.landmarks.placed(lambda tensor: place.as_on_first(tensor).to(device))
         self.energy = Energy(settings, self.transform, identity, coherence, landmarks)
         self.network = PotentialNetwork(architecture(settings), self.transform.dimension, seeds)
@@ -98,17 +98,17 @@ class Game:
             update_transform: see :meth:`pwan.registration.solver.Solver.step`.
             on_part: the same; called with "network" alone.
         """
-        sample, theta, q = self.sample, self.transform.parameters, self.sample.reference_features.shape[1]
-        beta = self.network.features(sample.points)  # the transformed distribution, as the network sees it
-        both = torch.cat((sample.reference_features, beta), 1)
+        sample, theta = self.sample, self.transform.parameters
+        alpha, beta = sample.reference_features, self.network.features(sample.points)  # as the network sees them
+        both = torch.cat((alpha, beta), 1)
         gradient_norm = torch.zeros_like(self.loss.h)
         for k in range(u):  # potential learning
             loss, norms = self.update_potential(both, self.loss.takes_penalty(k))
             gradient_norm = gradient_norm if norms is None else norms.amax(1)
         if on_part:
             on_part("network")
-        own, threshold = self._loss_gradient(both[:, q:])  # dL / dtheta
-        theta.grad, loss = self.ranks.sum(own, loss)
+        gradient, threshold = self.loss_gradient(both[:, alpha.shape[1] :])  # dL / dtheta
+        theta.grad, loss = self.ranks.sum(gradient, loss)  # one message
         self.energy.add_gradient(theta.grad)  # d(L + C) / dtheta
         if self.settings.clip:
             theta.grad.clamp_(-self.settings.clip, self.settings.clip)
@@ -145,8 +145,8 @@ class Game:
         self.network_optimiser.step()
         return found.value, norms
 
-    def _loss_gradient(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        """dL / dtheta (B, P, D) and the threshold (B,) of the source points that this rank sees."""
+    def loss_gradient(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        """dL / dtheta (B, P, D) and the threshold (B,) of the source points that this rank sees; features (B, r, F)."""
         output, slope = self.network.output_and_gradient(features)
         found = self.loss(output[:, :0], output)  # the reference does not move
         # dL/dT(y_j), Eqs. grad_mass and grad_dis, for point masses 1/r

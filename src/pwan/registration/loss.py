@@ -33,8 +33,8 @@ class Loss:
         self.kind, self.learned, self.settings = setup.kind, setup.learned, settings
         self.mass = None if setup.mass is None else setup.mass.to(place.device)
         self.schedule, self.sample, self.ranks = schedule, sample, place.ranks
-        start = torch.full((len(setup.reference),), settings.threshold_start, device=place.device, dtype=place.dtype)
-        self.h = torch.nn.Parameter(start, requires_grad=False)
+        h = torch.full((len(setup.reference),), settings.threshold_start, device=place.device, dtype=place.dtype)
+        self.h = torch.nn.Parameter(h, requires_grad=False)
 
     def threshold(self) -> Tensor | None:
         """The distance threshold in force (B,): annealed, fixed or learned; None where the exact one of the mass type

@@ -36,8 +36,9 @@ class Registration:
 
     Attributes:
         solver: takes the steps; see :class:`pwan.registration.solver.Solver`.
-        frame: leads back from normalised to input coordinates. input: the problem as stated, with the one limit that
-            counts. problem: the same, normalised.
+        frame: leads back from normalised to input coordinates.
+        input: the problem as stated, with the one limit that counts.
+        problem: the same, normalised.
     """
 
     def __init__(
@@ -184,9 +185,9 @@ class Registration:
             (solver.transform, solver.game.reference) if alone else (setup.transform, setup.reference)
         )
         mass = None if mass is None else mass.to(reference.device)
-        start = answer.to(reference.device)
         pull = Pull.of(self.problem, transform, reference, s.pull)
-        refined = soft_assignment(transform, start, reference, mass, self.soft, self.seeds, pull=pull).cpu()
+        initial = answer.to(reference.device)
+        refined = soft_assignment(transform, initial, reference, mass, self.soft, self.seeds, pull=pull).cpu()
         return self._guarded(refined, answer), words
 
     def _guarded(self, refined: Tensor, answer: Tensor) -> Tensor:
@@ -206,13 +207,13 @@ class Registration:
 
     def _potential(self, k: int, threshold: Tensor) -> Callable[[Tensor], Tensor]:
         frame, kind, fold = self.frame, self.kind, self.settings.bound == "fold"
-        one = self.solver.potential(k)
+        network = self.solver.potential(k)
         centre, scale = frame.reference_centre[k], frame.reference_scale[k]
 
         def potential(points: Tensor) -> Tensor:
             """-h <= f <= 0 at points (N, D) in input coordinates, in input units: (N,)."""
-            x = ((torch.as_tensor(points).double() - centre) / scale).to(one.parameters.dtype)
-            output = one.output(one.features(x[None]))[0].double()
+            x = ((torch.as_tensor(points).double() - centre) / scale).to(network.parameters.dtype)
+            output = network.output(network.features(x[None]))[0].double()
             if kind == "complete":
                 return output * scale.flatten()
             distance = output.abs() if fold else output.clamp(min=0.0)

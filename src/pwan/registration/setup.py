@@ -12,6 +12,7 @@ import torch
 from scipy.spatial import KDTree
 from torch import Tensor
 
+from pwan.choices import Kind
 from pwan.deformation.coherence import Coherence
 from pwan.deformation.factors import draw_centres
 from pwan.deformation.transform import Transform
@@ -21,8 +22,8 @@ from pwan.problem import RegistrationProblem
 from pwan.registration.landmarks import Pull, equilibrium
 from pwan.registration.sample import Sizes
 from pwan.registration.settings import PwanSettings
-from pwan.transport.objective import Kind
-from pwan.transport.potential import Architecture, PotentialNetwork
+from pwan.transport.potential import PotentialNetwork
+from pwan.transport.settings import Architecture
 
 SPACED = 2000  # points of the reference whose spacing is measured
 
@@ -43,7 +44,7 @@ class Setup:
         reach: (B,) see :func:`reach`; None where it is off.
         span: (B, D, D) see :func:`common_span`; None where that is all of space.
         landmarks: their pull, or None.
-        first: (B, P, D) the parameters to begin with; None for those of the identity.
+        initial: (B, P, D) the parameters to begin with; None for those of the identity.
     """
 
     kind: Kind
@@ -56,7 +57,7 @@ class Setup:
     reach: Tensor | None
     span: Tensor | None
     landmarks: Pull | None
-    first: Tensor | None
+    initial: Tensor | None
 
     @property
     def sizes(self) -> Sizes:
@@ -116,7 +117,7 @@ def set_up(
         reach=reach(problem.reference, settings.reach) if limited else None,
         span=common_span(problem),
         landmarks=landmarks,
-        first=None if to_begin is None else equilibrium(to_begin, transform, coherence, settings),
+        initial=None if to_begin is None else equilibrium(to_begin, transform, coherence, settings),
     )
 
 
@@ -165,7 +166,7 @@ def architecture(settings: PwanSettings) -> Architecture:
 
 
 def reach(reference: Tensor, least: float) -> Tensor:
-    """(B,) how far a source point may be from its partner and still be pulled: two spacings of the reference, or more.
+    """(B,) how far a source point may be from its partner and still be moved: two spacings of the reference, or more.
 
     What it does to the objective: :func:`pwan.transport.objective.objective`; what for: ``PwanSettings.reach``.
 

@@ -30,10 +30,10 @@ from pwan.transport.potential import PotentialNetwork, points_at_once
 class Solver:
     """The state of B registrations between two steps, on normalised problems.
 
-    Where several ranks share the registration each holds the whole problem on the CPU and works
-    on its own points of both sets; the network, the parameters of the transform and every decision are the same on all.
-    What a step sends are the gradients of the network and of the transform's parameters, sums and largest values, and
-    what the search for the exact threshold needs: none of it grows with the number of points.
+    Where several ranks share the registration each holds the whole problem on the CPU and works on its own points of
+    both sets; the network, the parameters of the transform and every decision are the same on all. What a step sends
+    are the gradients of the network and of the transform's parameters, sums and largest values, and what the search for
+    the exact threshold needs: none of it grows with the number of points.
 
     Everything that a step changes is in :meth:`state_dict`; a solver built from the same arguments and given that state
     goes on exactly as the first one would have (on the CPU, to the bit).
@@ -127,7 +127,7 @@ class Solver:
             self.mean_count += 1
             self.mean += (self.transform.parameters - self.mean) / self.mean_count
         annealing = self.setup.kind == "distance" and self.schedule.annealed() < 1.0
-        self.stopping.look(self.steps_done, moving=annealing)
+        self.stopping.observe(self.steps_done, moving=annealing)
         if on_part:
             on_part("transform")
         return record
@@ -149,7 +149,7 @@ class Solver:
 
     def _guard(self, left: Tensor) -> None:
         """Put a problem whose numbers left the finite, or whose points ``left`` (B,) the surroundings of both sets,
-        back to its start and keep it there."""
+        back to the identity and keep it there."""
         network_good = self.network.parameters.isfinite().all(-1)  # (B,)
         fresh = (left | ~network_good) & (self.diverged_at == 0)
         self.diverged_at[fresh] = self.steps_done
