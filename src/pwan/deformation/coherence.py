@@ -18,8 +18,10 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from pwan.deformation.factors import Agree, as_it_is
+from pwan.deformation.factors import Agree, as_it_is, draw_centres, nystrom
+from pwan.deformation.geodesic import geodesic_factor
 from pwan.deformation.kernels import Displacement
+from pwan.deformation.settings import Kernel
 
 
 class Factor(Protocol):
@@ -77,3 +79,28 @@ class Coherence:
         weight = 1.0 / (sigma + self.spectrum)  # (B, k); (sigma I + Psi^T Psi)^-1
         projected = weight[..., None] * (self.basis.mT @ displacement)  # (B, k, D)
         return (displacement - self.basis @ projected) / sigma
+
+
+def coherence_of(
+    source: Tensor, faces: Tensor | None, kernel: Kernel, seeds: Sequence[int], agree: Agree = as_it_is
+) -> Coherence:
+    """The coherence of the chosen kernel.
+
+    Args:
+        source: (B, r, D) float64, normalised.
+        faces: (B, F, 3) rows of the source, or None; the geodesic kernel's ways go along their edges.
+        kernel: which, and how wide.
+        seeds: one for each problem; the kernel's centres are drawn by it.
+        agree: see :class:`Coherence`.
+
+    Raises:
+        ValueError: faces that name no point.
+    """
+    if kernel.kind == "gaussian":
+        centres = draw_centres(source.shape[1], kernel.rank, seeds)
+        return Coherence(source, nystrom(source, centres, kernel.beta, agree=agree), agree)
+    of_each = [None] * len(source) if faces is None else [of_one.numpy() for of_one in faces]
+    factor = geodesic_factor(
+        source, of_each, kernel.rank, kernel.beta, kernel.share, seeds, agree, neighbours=kernel.neighbours
+    )
+    return Coherence(source, factor, agree)

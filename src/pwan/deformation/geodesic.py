@@ -16,8 +16,9 @@ import torch
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from pwan.deformation.graph import NEIGHBOURS, farthest_points, shape_graph, thinned
+from pwan.deformation.graph import farthest_points, shape_graph, thinned
 from pwan.deformation.kernels import gaussian_kernel
+from pwan.deformation.settings import NEIGHBOURS
 from pwan.deformation.surface_map import SurfaceDisplacement
 from pwan.randomness import numpy_generator
 

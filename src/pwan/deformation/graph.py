@@ -10,7 +10,8 @@ from scipy.sparse import coo_array, csr_array, eye_array
 from scipy.sparse.csgraph import connected_components, dijkstra
 from scipy.spatial import KDTree
 
-NEIGHBOURS = 8  # of a point where there are no faces
+from pwan.deformation.settings import NEIGHBOURS
+
 LONG = (
     3.0  # times the longer one of the two points' spacings: a longer edge is a bridge over a gap, not along the shape
 )

@@ -19,7 +19,22 @@ KernelName = Literal["gaussian", "thin_plate"]
 
 
 class Displacement(Protocol):
-    """V on all of space, in normalised coordinates."""
+    """V on all of space, in normalised coordinates.
+
+    Attributes:
+        kind: its name in a file, and that of its kernel where it is a sum of kernels.
+        width: of a Gaussian kernel, else None.
+        centres: (k, D), the points that it is made from.
+    """
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def width(self) -> float | None: ...
+
+    @property
+    def centres(self) -> Tensor: ...
 
     def __call__(self, points: Tensor) -> Tensor:
         """V at points (M, D): (M, D)."""
@@ -27,6 +42,10 @@ class Displacement(Protocol):
 
     def gradient(self, points: Tensor) -> Tensor:
         """d V_j / d x_i at points (M, D): (M, D, D)."""
+        ...
+
+    def arrays(self) -> dict[str, Tensor]:
+        """All that it is made of, by the names of its fields."""
         ...
 
 
@@ -74,6 +93,20 @@ class KernelSum:
     def of_arrays(cls, centres: np.ndarray, weights: np.ndarray, kernel: KernelName, beta: float = 1.0) -> KernelSum:
         """Of a method that computes with numpy: centres (k, D) and weights (k, D), normalised, copied."""
         return cls(torch.tensor(centres), torch.tensor(weights), kernel, beta)
+
+    @property
+    def kind(self) -> str:
+        """The kernel's name."""
+        return self.kernel
+
+    @property
+    def width(self) -> float | None:
+        """The Gaussian's beta; None for another kernel."""
+        return self.beta if self.kernel == "gaussian" else None
+
+    def arrays(self) -> dict[str, Tensor]:
+        """Centres and weights."""
+        return {"centres": self.centres, "weights": self.weights}
 
     def __call__(self, points: Tensor) -> Tensor:
         """V at points (M, D): (M, D), all at once."""

@@ -22,13 +22,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pwan.deformation.kernels import KernelName, KernelSum
-from pwan.deformation.surface_map import SurfaceDisplacement
+from pwan.deformation.kernels import Displacement, KernelName, KernelSum
+from pwan.deformation.surface_map import SURFACE, SurfaceDisplacement
 from pwan.files import in_one_move
 from pwan.normalisation import Frame
 
 BLOCK_NUMBERS = 1 << 18  # kernel values held at once: 2 MB, which a processor's cache holds
-SURFACE = "surface"  # in place of a kernel's name: V is known at the points of a shape
 FORMAT = "pwan transform 1"  # of the file that a transform is kept in
 
 
@@ -52,7 +51,7 @@ class SpaceTransform:
     frame: Frame
     affine: Tensor
     translation: Tensor
-    displacement: KernelSum | SurfaceDisplacement
+    displacement: Displacement
 
     def __call__(self, points: Any) -> Any:
         """Where points (M, D) in input coordinates go: (M, D) float64.
@@ -102,10 +101,9 @@ class SpaceTransform:
         none = torch.zeros_like(self.translation)[None]
         affine, translation, _ = self.frame.transform_to_input(self.affine[None], self.translation[None], none)
         v = self.displacement
-        of_kernels = isinstance(v, KernelSum)
         bent = {
-            "kernel": v.kernel if of_kernels else SURFACE,
-            "width": v.beta * float(self.frame.source_scale) if of_kernels and v.kernel == "gaussian" else None,
+            "kernel": v.kind,
+            "width": None if v.width is None else v.width * float(self.frame.source_scale),
             "centres": len(v.centres),
         }
         return {
@@ -122,18 +120,10 @@ class SpaceTransform:
             OSError: the file cannot be written.
         """
         v = self.displacement
-        arrays = {f.name: getattr(self.frame, f.name) for f in fields(Frame)} | {
-            "affine": self.affine,
-            "translation": self.translation,
-        }
-        if isinstance(v, KernelSum):
-            arrays |= {"centres": v.centres, "weights": v.weights}
-            kernel, beta = v.kernel, v.beta
-        else:
-            arrays |= {f.name: getattr(v, f.name) for f in fields(SurfaceDisplacement)}
-            kernel, beta = SURFACE, 0.0
+        arrays = {f.name: getattr(self.frame, f.name) for f in fields(Frame)} | v.arrays()
+        arrays |= {"affine": self.affine, "translation": self.translation}
         with in_one_move(Path(path)) as half, open(half, "wb") as file:
-            words = {"format": np.array(FORMAT), "kernel": np.array(kernel), "beta": np.array(beta)}
+            words = {"format": np.array(FORMAT), "kernel": np.array(v.kind), "beta": np.array(v.width or 1.0)}
             np.savez(file, **words, **{name: array.numpy() for name, array in arrays.items()})  # type: ignore[arg-type]
 
     @classmethod
@@ -150,7 +140,7 @@ class SpaceTransform:
                     raise KeyError
                 arrays = {name: torch.from_numpy(kept[name]) for name in kept.files if name not in ("format", *words)}
             frame = Frame(*(arrays.pop(f.name) for f in fields(Frame)))
-            displacement: KernelSum | SurfaceDisplacement
+            displacement: Displacement
             if words["kernel"] == SURFACE:
                 displacement = SurfaceDisplacement(*(arrays.pop(f.name) for f in fields(SurfaceDisplacement)))
             else:
@@ -192,7 +182,7 @@ class SpaceTransform:
 
 
 def on_space(
-    frame: Frame, affine: Tensor, translation: Tensor, displacements: Sequence[KernelSum | SurfaceDisplacement]
+    frame: Frame, affine: Tensor, translation: Tensor, displacements: Sequence[Displacement]
 ) -> list[SpaceTransform]:
     """The normalised maps (B, D, D), (B, 1, D) and their displacements as one transform of space for each problem."""
     return [

@@ -9,7 +9,7 @@ r points of the shape, D coordinates, n neighbours; normalised coordinates.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 
 import torch
@@ -21,6 +21,7 @@ from pwan.deformation.graph import graph_neighbours
 
 AROUND = 12  # neighbours that tell a point's similarity, and lead a point off the shape
 TINY = 1e-12
+SURFACE = "surface"
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +46,19 @@ class SurfaceDisplacement:
         neighbours = torch.from_numpy(graph_neighbours(points.numpy(), graph, min(AROUND, len(points))))
         slopes = _similarities(points, points @ affine + values, neighbours) - affine
         return cls(points, values, slopes, neighbours)
+
+    @property
+    def kind(self) -> str:
+        """Its name in a file."""
+        return SURFACE
+
+    @property
+    def width(self) -> None:
+        """No kernel, no width."""
+
+    def arrays(self) -> dict[str, Tensor]:
+        """All fields."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
 
     @property
     def centres(self) -> Tensor:

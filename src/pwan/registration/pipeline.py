@@ -202,7 +202,7 @@ class Registration:
             return [*on_space(self.frame, affine, translation, [KernelSum.zero(transform.dimension)] * len(affine))]
         if transform.basis is None or setup.coherence is None:
             return None
-        bent = setup.coherence.on_space(parameters[:, transform.dimension + 1 :])
+        bent = setup.coherence.on_space(parameters[:, transform.dimension + 1 :], affine)
         return [*on_space(self.frame, affine, translation, bent)]
 
     def _potential(self, k: int, threshold: Tensor) -> Callable[[Tensor], Tensor]:
