@@ -101,7 +101,7 @@ def nearest_point(
         best_loss = torch.where(better, loss, best_loss)
         if step == settings.steps or not bool(running.any()):
             break
-        total = transform.pull_back(residual, parameters)
+        total = transform.parameter_gradient(residual, parameters)
         total[:, d + 1 :] += settings.coherence * energy
         if settings.affine_penalty and transform.kind != "rigid":
             total[:, :d] += settings.affine_penalty * (parameters[:, :d] - identity)
