@@ -18,7 +18,7 @@ from pwan.begin.estimate import spacing_of
 from pwan.begin.sliding import SlidingCheck, check_sliding
 from pwan.begin.start import Start
 from pwan.deformation.space import SpaceTransform
-from pwan.scans import output, pair
+from pwan.scans import output, pair, registering
 from pwan.scans.verdict import SLID
 from pwan.synthesis import SynthesisSettings, make_problem
 
@@ -247,8 +247,8 @@ def test_what_has_slid_is_registered_again_from_elsewhere_unless_it_must_stay(
     elsewhere = Start(1.0, np.eye(3), np.array([0.01, 0.0, 0.0]), 0.1, 0.2, True, "shifted as the test says")
     given = Start(1.0, np.eye(3), np.array([0.0, 0.02, 0.0]), 0.1, 0.1, True, "as given")
     ratios = iter([0.3, 0.9])
-    monkeypatch.setattr(scans, "find_start", lambda *_, **__: given)
-    monkeypatch.setattr(scans, "check_sliding", lambda *_, **__: SlidingCheck(next(ratios), elsewhere))
+    monkeypatch.setattr(registering, "find_start", lambda *_, **__: given)
+    monkeypatch.setattr(registering, "check_sliding", lambda *_, **__: SlidingCheck(next(ratios), elsewhere))
     assert register(*files, f"output={tmp_path / 'out'}", "mass=90", *QUICK[:-1], f"init={init}") == 0
     said, found = capsys.readouterr().out, json.loads((tmp_path / "out" / "result.json").read_text())
     assert ("once more, shifted as the test says" in said) == (init == "auto")
@@ -290,7 +290,7 @@ def test_what_is_only_too_stiff_has_not_slid(tmp_path, monkeypatch, capsys, tran
         ratios.append(made.ratio)
         return made
 
-    monkeypatch.setattr(scans, "check_sliding", check)
+    monkeypatch.setattr(registering, "check_sliding", check)
     stiff = [f"method.transform={transform}", "method.steps=30", "method.stages=0", "method.rank=20", "mass=300"]
     assert register(tmp_path / "a.npy", tmp_path / "b.npy", f"output={tmp_path / 'out'}", *stiff) == 0
     assert bool(ratios) == checked and "slid" not in capsys.readouterr().out

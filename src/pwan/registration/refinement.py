@@ -1,5 +1,5 @@
-"""The paper's refinement by nearest points (appendix "Refinement"), on the parameters of a :class:`Transform`, in
-normalised coordinates. It needs no potential, so what it gains is never to be credited to PWAN.
+"""The paper's refinement by nearest points (appendix "Refinement"), on the parameters of a transform, in normalised
+coordinates. It needs no potential, so what it gains is never to be credited to PWAN.
 """
 
 from __future__ import annotations

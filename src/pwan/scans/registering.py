@@ -38,7 +38,7 @@ def register_files(settings: ScanSettings, *, tell: Tell = print, observer: Obse
         observer: called after each step of the method.
 
     Returns:
-        What was found; :func:`files` says where it was written. Nothing is written before all is computed.
+        What was found; :func:`pwan.scans.files` says where it was written. Nothing is written before all is computed.
 
     Raises:
         OSError: a file cannot be read, or the output folder not be written.
