@@ -186,6 +186,7 @@ class RegistrationResult:
         steps: steps taken, one for each problem.
         status: "ok" or "failed", one for each problem.
         stop_reason: in words, one for each problem.
+        choice: which flexibility was chosen and why, in words, one for each problem; None where nothing was to choose.
     """
 
     transformed: Tensor
@@ -202,6 +203,7 @@ class RegistrationResult:
     potential: list[Callable[[Tensor], Tensor]] | None = None
     transform: list[SpaceMap] | None = None
     history: list[dict[str, list[float]]] = field(default_factory=list)
+    choice: list[str] | None = None
 
     def __len__(self) -> int:
         return self.transformed.shape[0]

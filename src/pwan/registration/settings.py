@@ -74,6 +74,9 @@ class PwanSettings:
             less than this, as RMS over the points; 0 for never.
         distance_start: d-PWAN begins with this h if it is larger, and reaches h geometrically halfway through T; 0:
             off.
+        flexibility: "given" takes the kernel that the settings name. "auto" lets a few candidates register few points,
+            by the Gaussian and by the geodesic kernel, and takes the one that fits best to all points; see
+            :mod:`pwan.registration.flexibility`.
         kernel: of the coherence. "gaussian" moves together what is near in space (paper), "geodesic" what is near along
             the source's shape (:mod:`pwan.deformation.geodesic`): for limbs that lie beside each other. Along the edges
             of the source's faces where the problem has them, else between near neighbours.
@@ -128,6 +131,7 @@ class PwanSettings:
     reach: float = 0.2
     tolerance: float = 0.0
     distance_start: float = 0.2
+    flexibility: Literal["given", "auto"] = "given"
     kernel: KernelKind = "gaussian"
     geodesic_share: float = 1.0
     neighbours: int = NEIGHBOURS
@@ -161,11 +165,13 @@ class PwanSettings:
             value = getattr(self, name)
             if len(value) != 2:
                 raise ValueError(f"{name} must be two numbers, got {value}")
+        free = self.parametrisation == "free" and self.transform == "nonrigid"
+        if self.flexibility == "auto" and (self.transform != "nonrigid" or free):
+            raise ValueError("flexibility=auto chooses how a displacement bends; take transform=nonrigid and modes")
         if not 0 < self.geodesic_share <= 1:
             raise ValueError(f"geodesic_share must be above 0 and at most 1, got {self.geodesic_share}")
         if not 0 <= self.average <= 1:
             raise ValueError(f"average must be from 0 to 1, got {self.average}")
-        free = self.parametrisation == "free" and self.transform == "nonrigid"
         if self.refinement == "soft" and free:
             raise ValueError(
                 "the soft refinement works on the modes; take refinement=nearest with parametrisation=free"
