@@ -2,28 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, overload
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from pwan import methods
-from pwan.problem import Observer, RegistrationProblem, RegistrationResult
+from pwan.arrays import NumpyPoints, Points, points_of, shape_of, to_numpy, to_points
+from pwan.problem import Array, Observer, RegistrationProblem, RegistrationResult
+from pwan.progress import progress_bar
 from pwan.randomness import derive_seed
 from pwan.registration.estimate import estimate_limits
+from pwan.settings import nearest
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Landmarks: TypeAlias = ArrayLike | Tensor | Sequence[ArrayLike | Tensor | None]
 
 
-@dataclass
-class Registered(RegistrationResult):
+@dataclass(repr=False)
+class Registered(RegistrationResult[Array], Generic[Array]):
     """A result with the sets that it is of.
 
+    Its lists hold one entry for each problem of a batch; for a single problem the entry itself stands in their place.
+
     Attributes:
-        source, reference: the points as they were given, not copies.
+        source: the points as they were given, not a copy.
+        reference: likewise.
     """
 
+    status: Any
+    stop_reason: Any
+    steps: Any
+    seconds: Any
+    potential: Any = None
+    transform: Any = None
+    history: Any = None
     source: Any = None
     reference: Any = None
 
@@ -31,28 +52,73 @@ class Registered(RegistrationResult):
         """A matplotlib figure of the sets before and after, of one problem; ``.savefig("a.png")`` keeps it."""
         from pwan.report.registration_figure import registration_figure
 
-        names = ("source", "reference", "transformed", "matched", "reference_matched")
-        arrays = [np.asarray(torch.as_tensor(getattr(self, name)).cpu()) for name in names]
-        return registration_figure(
-            *(
-                array if array.ndim == base else array[problem]
-                for array, base in zip(arrays, (2, 2, 2, 1, 1), strict=True)
-            )
-        )
+        return registration_figure(*self._drawn(problem))
+
+    def _repr_html_(self) -> str | None:
+        """For a notebook: the lines of ``repr`` and a small picture of the first problem; None, which makes the
+        notebook show the lines alone, without matplotlib.
+        """
+        try:
+            from pwan.report.registration_figure import registration_html
+        except ImportError:
+            return None
+        return registration_html(repr(self), *self._drawn(0))
+
+    def _drawn(self, problem: int) -> list[np.ndarray]:
+        """source, reference, transformed (N, D) each, matched and reference_matched (N,) of one problem."""
+        dimensions = {"source": 2, "reference": 2, "transformed": 2, "matched": 1, "reference_matched": 1}
+        arrays = [(to_numpy(getattr(self, name)), single) for name, single in dimensions.items()]
+        return [array if array.ndim == single else array[problem] for array, single in arrays]
+
+
+@overload
+def register(
+    source: Tensor,
+    reference: Points,
+    *,
+    mass: float | Sequence[float] | ArrayLike | Tensor | Literal["auto"] | None = ...,
+    distance: float | Sequence[float] | ArrayLike | Tensor | None = ...,
+    landmarks: Landmarks | None = ...,
+    method: str = ...,
+    settings: DataclassInstance | None = ...,
+    seed: int = ...,
+    observer: Observer | None = ...,
+    progress: bool = ...,
+    **options: Any,
+) -> Registered[Tensor]: ...
+
+
+@overload
+def register(
+    source: NumpyPoints,
+    reference: Points,
+    *,
+    mass: float | Sequence[float] | ArrayLike | Tensor | Literal["auto"] | None = ...,
+    distance: float | Sequence[float] | ArrayLike | Tensor | None = ...,
+    landmarks: Landmarks | None = ...,
+    method: str = ...,
+    settings: DataclassInstance | None = ...,
+    seed: int = ...,
+    observer: Observer | None = ...,
+    progress: bool = ...,
+    **options: Any,
+) -> Registered[np.ndarray[Any, Any]]: ...
 
 
 def register(
-    source: Any,
-    reference: Any,
+    source: Points,
+    reference: Points,
     *,
-    mass: float | Sequence[float] | Literal["auto"] | Any | None = None,
-    distance: float | Sequence[float] | Any | None = None,
-    landmarks: Any | None = None,
+    mass: float | Sequence[float] | ArrayLike | Tensor | Literal["auto"] | None = None,
+    distance: float | Sequence[float] | ArrayLike | Tensor | None = None,
+    landmarks: Landmarks | None = None,
     method: str = "pwan",
+    settings: DataclassInstance | None = None,
     seed: int = 0,
     observer: Observer | None = None,
+    progress: bool = False,
     **options: Any,
-) -> Registered:
+) -> Registered[Any]:
     """Move the source onto the reference, matching all of the smaller set, a given mass, or what is near enough.
 
     Args:
@@ -72,9 +138,12 @@ def register(
             (:func:`pwan.registration.pair_start.start_by_pairs`).
         method: a name out of ``pwan.methods.names()``.
         seed: the same seed gives the same result.
+        settings: of the method, an instance of its own class: ``PwanSettings(steps=200)`` for "pwan",
+            ``pwan.methods.cpd.Settings(beta=1.0)`` for "cpd". The classes of all methods stand below.
         observer: called after each step with a :class:`pwan.problem.Progress`.
-        options: settings of the method, by the names of its ``Settings``, for example ``steps=200``,
-            ``transform="rigid"`` or ``refinement="none"``.
+        progress: whether to show a bar of the steps; in a notebook it is a notebook's bar. It needs tqdm.
+        options: single settings by name, for example ``steps=200``, ``transform="rigid"`` or ``refinement="none"``.
+            They are put over ``settings``, or over the method's defaults where there are none.
 
     Returns:
         A :class:`RegistrationResult` with a ``plot()``, in input coordinates, whose arrays are of the kind (numpy or
@@ -85,21 +154,26 @@ def register(
         methods that know their displacement at the source points only.
 
     Raises:
-        ValueError: for input that cannot be registered or an option that does not exist, with what to do about it.
+        ValueError: for input that cannot be registered, an argument or setting that does not exist, or settings of
+            another method's class; with what to do about it.
+        ImportError: ``progress`` without tqdm, or a method without its own package.
 
     Example:
         >>> result = register(source, reference, mass=400)
         >>> result.transformed, result.matched, result.status
     """
+    _check_names(method, options)
+    chosen = methods.settings(method, options, over=settings)
     if mass is not None and distance is not None:
         raise ValueError("give mass (how many points are matched) or distance (how far), not both")
-    source, reference = _points_of(source), _points_of(reference)
-    y, x = _points("source", source), _points("reference", reference)
-    if _ndim(source) != _ndim(reference):
+    source, reference = points_of(source), points_of(reference)
+    y, x = to_points("source", source), to_points("reference", reference)
+    if y.ndim != x.ndim:
         raise ValueError(
-            f"source and reference must both be (N, D) or both (B, N, D), got {_shape(source)} and {_shape(reference)}"
+            f"source and reference must both be (N, D) or both (B, N, D), got {shape_of(source)} and "
+            f"{shape_of(reference)}"
         )
-    single = _ndim(source) == 2
+    single = y.ndim == 2
     y, x = (y[None], x[None]) if single else (y, x)
     count = y.shape[0]
     if not isinstance(seed, (int, np.integer)) or isinstance(seed, bool):
@@ -119,42 +193,28 @@ def register(
         pair_weights=pair_weights,
     )
     limited = mass is not None or distance is not None
-    if limited and getattr(methods.settings(method, options), "type", None) == "complete":
+    if limited and getattr(chosen, "type", None) == "complete":
         raise ValueError(f"method {method} matches all of both sets; leave mass and distance out")
     seeds = [derive_seed(seed, k, "method") for k in range(count)]
-    result = methods.run(method, problem, options, seeds=seeds, observer=observer)
+    with progress_bar(observer) if progress else nullcontext(observer) as told:
+        result = methods.run(method, problem, options, over=settings, seeds=seeds, observer=told)
     return _like(source, reference, result, single)
 
 
-def _points_of(given: Any) -> Any:
-    """The points of an object that has some; arrays, tensors and lists as they are."""
-    if hasattr(given, "shape"):
-        return given
-    found = getattr(given, "vertices", getattr(given, "points", None))
-    return given if found is None else np.asarray(found)
+def _check_names(method: str, options: Mapping[str, Any]) -> None:
+    """Refuse a name that neither ``register`` nor the method's settings have, and name the nearest one of both.
 
-
-def _ndim(points: Any) -> int:
-    return len(_shape(points))
-
-
-def _shape(points: Any) -> tuple[int, ...]:
-    return tuple(points.shape) if hasattr(points, "shape") else np.shape(points)
-
-
-def _points(name: str, points: Any) -> Tensor:
-    """The points as a float64 CPU tensor of their own; the caller's array is neither kept nor changed."""
-    shape = _shape(points)
-    if len(shape) not in (2, 3) or shape[-1] not in (2, 3):
-        raise ValueError(f"{name} must have shape (N, D) or (B, N, D) with D 2 or 3, got {shape}")
-    if isinstance(points, Tensor):
-        if points.is_complex():
-            raise ValueError(f"{name} must hold real numbers, got {points.dtype}")
-        return points.detach().to("cpu", torch.float64, copy=True)
-    array = np.asarray(points)
-    if array.dtype.kind not in "iuf":
-        raise ValueError(f"{name} must hold real numbers, got an array of {array.dtype}")
-    return torch.from_numpy(np.array(array, dtype=np.float64, order="C"))
+    Raises:
+        ValueError: such a name, or no such method.
+    """
+    own = [p.name for p in inspect.signature(register).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    fields = methods.setting_names(method)
+    for key in options:
+        if key not in fields:
+            raise ValueError(
+                f"neither register nor method {method} has {key!r}{nearest(key, [*own, *fields])}; register takes "
+                f"{', '.join(own)}, and the method {', '.join(fields)}"
+            )
 
 
 def _numbers(name: str, value: Any, count: int) -> Tensor | None:
@@ -164,8 +224,7 @@ def _numbers(name: str, value: Any, count: int) -> Tensor | None:
     try:
         if isinstance(value, (bool, np.bool_)):
             raise TypeError
-        plain = value.detach().cpu().numpy() if isinstance(value, Tensor) else value
-        numbers = torch.as_tensor(np.array(plain, dtype=np.float64))
+        numbers = torch.as_tensor(np.array(to_numpy(value), dtype=np.float64))
     except (TypeError, ValueError):
         raise ValueError(f"{name} must be a number or one number for each problem, got {value!r}") from None
     return numbers.expand(count).clone() if numbers.ndim == 0 else numbers
@@ -191,9 +250,8 @@ def _pairs(landmarks: Any, count: int, single: bool) -> tuple[Tensor | None, Ten
 
 def _array_of_pairs(given: Any) -> np.ndarray:
     """(L, 2) or (L, 3) float64, whole in its first two columns."""
-    plain = given.detach().cpu().numpy() if isinstance(given, Tensor) else given
     try:
-        array = np.asarray(plain)
+        array = to_numpy(given)
     except ValueError:  # rows of different lengths
         array = np.empty(0)
     if array.ndim != 2 or array.shape[1] not in (2, 3) or array.dtype.kind not in "iuf":
@@ -226,7 +284,7 @@ def _like(source: Any, reference: Any, result: RegistrationResult, single: bool)
 
     def potential(function: Callable[[Tensor], Tensor]) -> Callable[[Any], Any]:
         def on_points(points: Any) -> Any:
-            given = _points("points", points)
+            given = to_points("points", points)
             if given.ndim != 2 or given.shape[1] != dimension:
                 raise ValueError(f"points must have shape (N, {dimension}), got {tuple(given.shape)}")
             values = function(given)
@@ -242,3 +300,10 @@ def _like(source: Any, reference: Any, result: RegistrationResult, single: bool)
     for name in ("status", "stop_reason", "steps", "seconds", "history", "transform"):
         changed[name] = first(getattr(result, name))
     return Registered(**changed, source=source, reference=reference)
+
+
+# A list in the source would have to be edited for each new method.
+register.__doc__ = (register.__doc__ or "") + "\n".join(
+    ["Settings of each method (import the module, then help() of the class explains every field):"]
+    + [f"        {name}: ``pwan.methods.{name}.Settings``" for name in methods.names()]
+)

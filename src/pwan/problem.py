@@ -9,15 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
+from typing_extensions import TypeVar
+
+from pwan.words import problem_words, result_words
 
 OK, FAILED = "ok", "failed"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RegistrationProblem:
     """B registration problems of equal sizes.
 
@@ -121,6 +125,9 @@ class RegistrationProblem:
     def __len__(self) -> int:
         return self.source.shape[0]
 
+    def __repr__(self) -> str:
+        return problem_words(self)
+
     def select(self, index: list[int]) -> RegistrationProblem:
         """The problems with the given numbers, as a smaller batch."""
         take: dict[str, Any] = {
@@ -146,8 +153,12 @@ class SpaceMap(Protocol):
     def save(self, path: str | Path) -> None: ...
 
 
-@dataclass
-class RegistrationResult:
+# what all arrays of a result are: tensors, but for the result of pwan.register, where the source may be of numpy
+Array = TypeVar("Array", Tensor, np.ndarray, default=Tensor)
+
+
+@dataclass(repr=False)
+class RegistrationResult(Generic[Array]):
     """What a method found for each of the B problems, in the reference's own coordinates.
 
     Attributes:
@@ -174,13 +185,13 @@ class RegistrationResult:
         stop_reason: in words, one for each problem.
     """
 
-    transformed: Tensor
-    transformed_unrefined: Tensor
-    affine: Tensor
-    translation: Tensor
-    displacement: Tensor
-    matched: Tensor
-    reference_matched: Tensor
+    transformed: Array
+    transformed_unrefined: Array
+    affine: Array
+    translation: Array
+    displacement: Array
+    matched: Array
+    reference_matched: Array
     status: list[str]
     stop_reason: list[str]
     steps: list[int]
@@ -191,6 +202,9 @@ class RegistrationResult:
 
     def __len__(self) -> int:
         return self.transformed.shape[0]
+
+    def __repr__(self) -> str:
+        return result_words(self)
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ def find(name: str) -> ModuleType:
 
 def takes_pairs(name: str) -> bool:
     """Whether a method can use known pairs of points: its settings say how they pull."""
-    return any(f.name == "pull" for f in dataclasses.fields(find(name).Settings))
+    return "pull" in setting_names(name)
 
 
 def check_pairs(name: str) -> None:
@@ -58,13 +58,37 @@ def check_pairs(name: str) -> None:
         raise ValueError(f"method {name} does not take landmarks; take one of {able}, or leave landmarks out")
 
 
-def settings(name: str, options: Mapping[str, Any] | None = None) -> Any:
-    """The method's ``Settings`` with the options put over its defaults.
+def setting_names(name: str) -> list[str]:
+    """The names of all settings of a method."""
+    return [f.name for f in dataclasses.fields(find(name).Settings)]
+
+
+def settings(name: str, options: Mapping[str, Any] | None = None, *, over: Any | None = None) -> Any:
+    """The method's ``Settings`` with the options put over its defaults, or over a given instance of them.
 
     Raises:
-        ValueError: an option that does not exist (names the nearest one) or has the wrong type or value.
+        ValueError: an option that does not exist (names the nearest one) or has the wrong type or value; ``over`` is
+            not of the method's own class.
     """
+    if over is not None:
+        _check_class(name, over)
+        options = {key: getattr(over, key) for key in setting_names(name)} | dict(options or {})
     return build_settings(find(name).Settings, options or {}, owner=f"method {name}")
+
+
+def _check_class(name: str, given: Any) -> None:
+    """Refuse what is not an instance of the method's own class: a subclass or a base has other defaults."""
+    wanted, came = find(name).Settings, type(given)
+    if came is wanted:
+        return
+    if isinstance(given, type):
+        words = f"the class {given.__name__} itself; call it: {given.__name__}()"
+    else:
+        owners = [other for other in names() if find(other).Settings is came]
+        words = came.__name__ + "".join(f"; that is the class of method={owner!r}" for owner in owners)
+    raise ValueError(
+        f"method {name} takes settings of the class {wanted.__module__}.{wanted.__qualname__}, got {words}"
+    )
 
 
 def resolved(name: str, options: Mapping[str, Any] | None, problem: RegistrationProblem) -> dict[str, Any]:
@@ -88,14 +112,16 @@ def run(
     problem: RegistrationProblem,
     options: Mapping[str, Any] | None = None,
     *,
+    over: Any | None = None,
     seeds: Sequence[int],
     observer: Observer | None = None,
 ) -> RegistrationResult:
-    """Register a batch of problems with the named method; ``seeds`` holds one integer for each problem.
+    """Register a batch of problems with the named method; ``seeds`` holds one integer for each problem. The options are
+    put over its defaults, or ``over`` an instance of its ``Settings``.
 
     Raises:
         ValueError: a wrong option, a problem that the method cannot register, or known pairs that it cannot use.
     """
     if problem.pairs is not None:
         check_pairs(name)
-    return find(name).register(problem, settings(name, options), seeds=seeds, observer=observer)
+    return find(name).register(problem, settings(name, options, over=over), seeds=seeds, observer=observer)

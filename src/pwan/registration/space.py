@@ -25,13 +25,14 @@ from pwan.files import in_one_move
 from pwan.normalisation import Frame
 from pwan.nystrom import gaussian_kernel
 from pwan.splines import thin_plate_kernel
+from pwan.words import transform_words
 
 KernelName = Literal["gaussian", "thin_plate"]
 BLOCK_NUMBERS = 1 << 18  # kernel values held at once: 2 MB, which a processor's cache holds
 FORMAT = "pwan transform 1"  # of the file that a transform is kept in
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class KernelSum:
     """V(x) = sum_l K(x, c_l) w_l in normalised coordinates; with no centres it is zero.
 
@@ -67,6 +68,10 @@ class KernelSum:
         sums = slopes @ torch.cat((self.weights, outer), 1)  # (M, D + D D), no (M, k, D) is held
         return points[:, :, None] * sums[:, None, :d] - sums[:, d:].reshape(-1, d, d)
 
+    def __repr__(self) -> str:
+        width = f" of width {self.beta:.4g}" if self.kernel == "gaussian" else ""
+        return f"KernelSum: {self.kernel} kernel{width}, {len(self.centres)} centres in {self.centres.shape[1]}-D"
+
     def _kernel(self, points: Tensor) -> Tensor:
         if self.kernel == "gaussian":
             return gaussian_kernel(points[None], self.centres[None], self.beta)[0]
@@ -81,7 +86,7 @@ class KernelSum:
         return torch.where(distance == 0, 0.0, slopes)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SpaceTransform:
     """One problem's transform of all of space, in input coordinates and float64 whatever the method computed in.
 
@@ -140,6 +145,9 @@ class SpaceTransform:
         if not len(determinants):
             raise ValueError("the folded share of no points is not defined; give at least one point")
         return float((determinants < 0).sum()) / len(determinants)
+
+    def __repr__(self) -> str:
+        return transform_words(type(self).__name__, self.to_dict())
 
     def to_dict(self) -> dict[str, Any]:
         """What JSON can hold of it, in input coordinates: moved = y @ affine + translation + V(y).
