@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, overload
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
+from numpy.typing import NDArray
 from torch import Tensor
 
 from pwan import methods
-from pwan.arrays import NumpyPoints, Points, points_of, shape_of, to_numpy, to_points
+from pwan.arrays import HasArray, Numbers, NumpyPoints, Points, points_of, shape_of, to_numpy, to_points
 from pwan.problem import Array, Observer, RegistrationProblem, RegistrationResult
 from pwan.progress import progress_bar
 from pwan.randomness import derive_seed
@@ -24,7 +24,8 @@ from pwan.settings import nearest
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-Landmarks: TypeAlias = ArrayLike | Tensor | Sequence[ArrayLike | Tensor | None]
+OfEach: TypeAlias = HasArray | Sequence[Sequence[float]]
+Landmarks: TypeAlias = OfEach | Sequence[OfEach | None]
 
 
 @dataclass(repr=False)
@@ -76,8 +77,8 @@ def register(
     source: Tensor,
     reference: Points,
     *,
-    mass: float | Sequence[float] | ArrayLike | Tensor | Literal["auto"] | None = ...,
-    distance: float | Sequence[float] | ArrayLike | Tensor | None = ...,
+    mass: Numbers | Literal["auto"] | None = ...,
+    distance: Numbers | None = ...,
     landmarks: Landmarks | None = ...,
     method: str = ...,
     settings: DataclassInstance | None = ...,
@@ -93,8 +94,8 @@ def register(
     source: NumpyPoints,
     reference: Points,
     *,
-    mass: float | Sequence[float] | ArrayLike | Tensor | Literal["auto"] | None = ...,
-    distance: float | Sequence[float] | ArrayLike | Tensor | None = ...,
+    mass: Numbers | Literal["auto"] | None = ...,
+    distance: Numbers | None = ...,
     landmarks: Landmarks | None = ...,
     method: str = ...,
     settings: DataclassInstance | None = ...,
@@ -102,15 +103,15 @@ def register(
     observer: Observer | None = ...,
     progress: bool = ...,
     **options: Any,
-) -> Registered[np.ndarray[Any, Any]]: ...
+) -> Registered[NDArray[Any]]: ...
 
 
 def register(
     source: Points,
     reference: Points,
     *,
-    mass: float | Sequence[float] | ArrayLike | Tensor | Literal["auto"] | None = None,
-    distance: float | Sequence[float] | ArrayLike | Tensor | None = None,
+    mass: Numbers | Literal["auto"] | None = None,
+    distance: Numbers | None = None,
     landmarks: Landmarks | None = None,
     method: str = "pwan",
     settings: DataclassInstance | None = None,

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
 from torch import Tensor
+
+
+class HasArray(Protocol):
+    """What numpy can read: its own arrays, pandas' frames and others."""
+
+    def __array__(self, *args: Any, **more: Any) -> Any: ...
 
 
 class HasPoints(Protocol):
@@ -24,8 +30,10 @@ class HasVertices(Protocol):
     def vertices(self) -> Any: ...
 
 
-NumpyPoints: TypeAlias = ArrayLike | HasPoints | HasVertices  # what a result in numpy follows from
+Lists: TypeAlias = Sequence[HasArray] | Sequence[Sequence[float]] | Sequence[Sequence[Sequence[float]]]
+NumpyPoints: TypeAlias = HasArray | Lists | HasPoints | HasVertices  # what comes back for them is of numpy
 Points: TypeAlias = NumpyPoints | Tensor
+Numbers: TypeAlias = float | Sequence[float] | HasArray  # a tensor is such too
 
 
 def points_of(given: Any) -> Any:

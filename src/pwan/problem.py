@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Generic, Protocol
 
-import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from typing_extensions import TypeVar
 
@@ -154,7 +154,7 @@ class SpaceMap(Protocol):
 
 
 # what all arrays of a result are: tensors, but for the result of pwan.register, where the source may be of numpy
-Array = TypeVar("Array", Tensor, np.ndarray, default=Tensor)
+Array = TypeVar("Array", Tensor, NDArray[Any], default=Tensor)
 
 
 @dataclass(repr=False)
