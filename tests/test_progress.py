@@ -56,6 +56,6 @@ def test_a_run_that_is_stopped_leaves_its_bar_where_it_was(capsys: pytest.Captur
 
 def test_without_tqdm_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tqdm.auto", None)
-    with pytest.raises(ImportError, match=r"pip install 'pwan\[scans\]'"):
+    with pytest.raises(ImportError, match=r"progress=True needs.*pip install 'pwan\[scans\]'"):
         register(*sets(), progress=True)
     register(*sets(), method="soft_assignment", steps=1)

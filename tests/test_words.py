@@ -58,11 +58,11 @@ def test_a_problem_is_a_few_lines() -> None:
     source, reference = sets(count=7)
     mass = torch.arange(1, 8).double()
     pairs, weights = torch.zeros(7, 4, 2, dtype=torch.int64), torch.ones(7, 4).double()
-    problem = RegistrationProblem(source, reference, mass, truth=source, pairs=pairs, pair_weights=weights)
+    problem = RegistrationProblem(source, reference, mass, truth=source, landmarks=pairs, landmark_weights=weights)
     assert repr(problem).splitlines() == [
         "RegistrationProblem: 7 problems, 60 source points onto 60 reference points in 3-D",
         "  mass: 1, 2, 3, 4, 5, and 2 more",
-        "  with truth, 4 known pairs each",
+        "  with truth, 4 landmarks each",
     ]
     plain = RegistrationProblem(source[:1], reference[:1], distance=torch.tensor([0.25], dtype=torch.float64))
     assert repr(plain).splitlines()[1:] == ["  distance: 0.25"]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+from pwan.extras import needs
 from pwan.problem import Observer, Progress
 
 
@@ -19,13 +20,8 @@ def progress_bar(observer: Observer | None = None, *, seconds_between: float = 0
     Raises:
         ImportError: tqdm is not installed.
     """
-    try:
+    with needs("scans", "progress=True"):
         from tqdm.auto import tqdm
-    except ImportError:
-        raise ImportError(
-            "a progress bar needs tqdm, which is not installed; install it with pip install 'pwan[scans]', or leave "
-            "progress out"
-        ) from None
     with ExitStack() as stack:
         bars: list[Any] = []
 

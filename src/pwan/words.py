@@ -17,8 +17,8 @@ def problem_words(problem: Any) -> str:
         if (value := getattr(problem, name)) is not None:
             lines.append(f"{name}: {_some([f'{number:.6g}' for number in value.tolist()])}")
     further = [name for name in ("truth", "guess") if getattr(problem, name) is not None]
-    if problem.pairs is not None:
-        further.append(f"{problem.pairs.shape[1]} known pairs" + (" each" if count > 1 else ""))
+    if problem.landmarks is not None:
+        further.append(f"{problem.landmarks.shape[1]} landmarks" + (" each" if count > 1 else ""))
     if further:
         lines.append(f"with {', '.join(further)}")
     return "\n  ".join(lines)
