@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, overload
 
 import numpy as np
@@ -14,7 +14,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pwan import methods
-from pwan.arrays import HasArray, Numbers, NumpyPoints, Points, points_of, shape_of, to_numpy, to_points
+from pwan.arrays import (
+    HasArray,
+    Numbers,
+    NumpyPoints,
+    Points,
+    floating_type,
+    points_of,
+    real_array,
+    to_numpy,
+    to_points,
+)
 from pwan.begin.estimate import estimate_limits
 from pwan.extras import needs
 from pwan.problem import Array, Observer, RegistrationProblem, RegistrationResult
@@ -150,7 +160,8 @@ def register(
 
     Returns:
         A :class:`RegistrationResult` with a ``plot()``, in input coordinates, whose arrays are of the kind (numpy or
-        torch), device and floating type of the source; for one problem, without the leading B and the lists of B.
+        torch) and device of the source, and of the finer floating type of both sets, at least float32; for one problem,
+        without the leading B and the lists of B.
         ``transformed = source @ affine + translation + displacement``. ``result.transform(points)`` moves any points
         of the source's coordinates, (M, D) in float64, by the transform that was found (``result.transform[k]`` of a
         batch); it also has ``folded(points)``, ``jacobians(points)``, ``to_dict()`` and ``save(path)``, and is None for
@@ -167,41 +178,50 @@ def register(
     """
     _check_names(method, options)
     chosen = methods.settings(method, options, over=settings)
-    if mass is not None and distance is not None:
-        raise ValueError("give mass (how many points are matched) or distance (how far), not both")
     source, reference = points_of(source), points_of(reference)
     y, x = to_points("source", source), to_points("reference", reference)
     if y.ndim != x.ndim:
         raise ValueError(
-            f"source and reference must both be (N, D) or both (B, N, D), got {shape_of(source)} and "
-            f"{shape_of(reference)}"
+            f"source and reference must both be (N, D) or both (B, N, D), got {tuple(y.shape)} and {tuple(x.shape)}"
         )
     single = y.ndim == 2
-    y, x = (y[None], x[None]) if single else (y, x)
-    count = y.shape[0]
-    if not isinstance(seed, (int, np.integer)) or isinstance(seed, bool):
-        raise ValueError(f"seed must be a whole number, got {seed!r}")
-    if isinstance(mass, str):
-        if mass != "auto":
-            raise ValueError(f'mass must be a number, one for each problem, or "auto", got {mass!r}')
-        RegistrationProblem(y, x)  # checks them
-        mass = [estimate_limits(*pair, seed=seed).mass for pair in zip(y, x, strict=True)]
-    pairs, landmark_weights = _pairs(landmarks, count, single)
-    problem = RegistrationProblem(
-        y,
-        x,
-        mass=_numbers("mass", mass, count),
-        distance=_numbers("distance", distance, count),
-        landmarks=pairs,
-        landmark_weights=landmark_weights,
-    )
+    problem = _problem(*((y[None], x[None]) if single else (y, x)), mass, distance, landmarks, seed, single)
     limited = mass is not None or distance is not None
     if limited and getattr(chosen, "type", None) == "complete":
         raise ValueError(f"method {method} matches all of both sets; leave mass and distance out")
-    seeds = [derive_seed(seed, k, "method") for k in range(count)]
+    seeds = [derive_seed(seed, k, "method") for k in range(len(problem))]
     with progress_bar(observer) if progress else nullcontext(observer) as told:
         result = methods.run(method, problem, options, over=settings, seeds=seeds, observer=told)
     return _like(source, reference, result, single)
+
+
+def _problem(
+    source: Tensor, reference: Tensor, mass: Any, distance: Any, landmarks: Any, seed: Any, single: bool
+) -> RegistrationProblem:
+    """The problem that the arguments of ``register`` state, its mass estimated where that is asked for.
+
+    Raises:
+        ValueError: as ``register``.
+    """
+    if mass is not None and distance is not None:
+        raise ValueError("give mass (how many points are matched) or distance (how far), not both")
+    if not isinstance(seed, (int, np.integer)) or isinstance(seed, bool):
+        raise ValueError(f"seed must be a whole number, got {seed!r}")
+    count = len(source)
+    if isinstance(mass, str):
+        if mass != "auto":
+            raise ValueError(f'mass must be a number, one for each problem, or "auto", got {mass!r}')
+        RegistrationProblem(source, reference)  # checks them
+        mass = [estimate_limits(*pair, seed=int(seed)).mass for pair in zip(source, reference, strict=True)]
+    rows, weights = _landmarks(landmarks, count, single)
+    return RegistrationProblem(
+        source,
+        reference,
+        mass=_numbers("mass", mass, count),
+        distance=_numbers("distance", distance, count),
+        landmarks=rows,
+        landmark_weights=weights,
+    )
 
 
 def _check_names(method: str, options: Mapping[str, Any]) -> None:
@@ -225,15 +245,13 @@ def _numbers(name: str, value: Any, count: int) -> Tensor | None:
     if value is None:
         return None
     try:
-        if isinstance(value, (bool, np.bool_)):
-            raise TypeError
-        numbers = torch.as_tensor(np.array(to_numpy(value), dtype=np.float64))
-    except (TypeError, ValueError):
+        numbers = torch.from_numpy(np.array(real_array(name, value), dtype=np.float64))
+    except ValueError:
         raise ValueError(f"{name} must be a number or one number for each problem, got {value!r}") from None
     return numbers.expand(count).clone() if numbers.ndim == 0 else numbers
 
 
-def _pairs(landmarks: Any, count: int, single: bool) -> tuple[Tensor | None, Tensor | None]:
+def _landmarks(landmarks: Any, count: int, single: bool) -> tuple[Tensor | None, Tensor | None]:
     """The pairs (B, L, 2) and their weights (B, L), of problems with fewer pairs filled up with weight 0."""
     if landmarks is None:
         return None, None
@@ -254,10 +272,10 @@ def _pairs(landmarks: Any, count: int, single: bool) -> tuple[Tensor | None, Ten
 def _array_of_pairs(given: Any) -> np.ndarray:
     """(L, 2) or (L, 3) float64, whole in its first two columns."""
     try:
-        array = to_numpy(given)
-    except ValueError:  # rows of different lengths
+        array = real_array("landmarks", given)
+    except ValueError:  # rows of different lengths, masked or other than numbers
         array = np.empty(0)
-    if array.ndim != 2 or array.shape[1] not in (2, 3) or array.dtype.kind not in "iuf":
+    if array.ndim != 2 or array.shape[1] not in (2, 3):
         came = f"an array of {array.dtype} and shape {array.shape}" if array.size else repr(given)
         raise ValueError(
             "landmarks must be an array (L, 2) of whole numbers, a row of the source and one of the reference each, or "
@@ -270,39 +288,25 @@ def _array_of_pairs(given: Any) -> np.ndarray:
 
 
 def _like(source: Any, reference: Any, result: RegistrationResult, single: bool) -> Registered:
-    """The result with arrays of the source's kind and floating type, and without B for a single problem."""
+    """The result with arrays of the source's kind, in a floating type that holds them, and without B for a single
+    problem.
+    """
+    arrays = {f.name: value for f in fields(result) if isinstance(value := getattr(result, f.name), Tensor)}
+    floating = floating_type(source, reference)
+    largest = max(float(array.abs().max()) for array in arrays.values() if array.is_floating_point())
+    if largest > torch.finfo(floating).max:
+        floating = torch.float64
 
     def convert(values: Tensor) -> Any:
-        values = values[0] if single else values
-        if isinstance(source, Tensor):
-            floating = source.dtype if source.is_floating_point() else torch.float64
-            return values.to(source.device, values.dtype if values.dtype == torch.bool else floating)
-        if values.dtype == torch.bool:
-            return values.numpy()
-        given = np.asarray(source).dtype
-        return values.numpy().astype(given.newbyteorder("=") if given.kind == "f" else np.float64)
+        values = values if values.dtype == torch.bool else values.to(floating)
+        return values.to(source.device) if isinstance(source, Tensor) else values.numpy()
 
-    def first(values: list[Any] | None) -> Any:
-        return values[0] if single and values is not None else values
-
-    def potential(function: Callable[[Tensor], Tensor]) -> Callable[[Any], Any]:
-        def on_points(points: Any) -> Any:
-            given = to_points("points", points)
-            if given.ndim != 2 or given.shape[1] != dimension:
-                raise ValueError(f"points must have shape (N, {dimension}), got {tuple(given.shape)}")
-            values = function(given)
-            return values.to(points.device) if isinstance(points, Tensor) else values.numpy()
-
-        return on_points
-
-    dimension = result.transformed.shape[-1]
-    arrays = ("transformed", "transformed_unrefined", "affine", "translation", "displacement", "matched")
-    changed: dict[str, Any] = {name: convert(getattr(result, name)) for name in (*arrays, "reference_matched")}
-    if result.potential is not None:
-        changed["potential"] = first([potential(f) for f in result.potential])
-    for name in ("status", "stop_reason", "steps", "seconds", "history", "transform"):
-        changed[name] = first(getattr(result, name))
-    return Registered(**changed, source=source, reference=reference)
+    lists = {f.name: getattr(result, f.name) for f in fields(result) if f.name not in arrays}
+    if single:
+        arrays = {name: array[0] for name, array in arrays.items()}
+        lists = {name: None if values is None else values[0] for name, values in lists.items()}
+    found: dict[str, Any] = {name: convert(array) for name, array in arrays.items()}
+    return Registered(**found, **lists, source=source, reference=reference)
 
 
 # A list in the source would have to be edited for each new method.

@@ -44,31 +44,108 @@ def points_of(given: Any) -> Any:
     return given if found is None else np.asarray(found)
 
 
-def shape_of(points: Any) -> tuple[int, ...]:
-    """The shape of an array, a tensor or nested lists."""
-    return tuple(points.shape) if hasattr(points, "shape") else np.shape(points)
-
-
 def to_points(name: str, points: Any) -> Tensor:
     """The points (N, D) or (B, N, D) as a float64 CPU tensor of their own; the caller's array is neither kept nor
     changed.
 
     Raises:
-        ValueError: another shape, or no real numbers.
+        ValueError: another shape, no real numbers, or masked ones.
     """
-    shape = shape_of(points)
-    if len(shape) not in (2, 3) or shape[-1] not in (2, 3):
-        raise ValueError(f"{name} must have shape (N, D) or (B, N, D) with D 2 or 3, got {shape}")
-    if isinstance(points, Tensor):
-        if points.is_complex():
-            raise ValueError(f"{name} must hold real numbers, got {points.dtype}")
-        return points.detach().to("cpu", torch.float64, copy=True)
-    array = np.asarray(points)
-    if array.dtype.kind not in "iuf":
-        raise ValueError(f"{name} must hold real numbers, got an array of {array.dtype}")
+    array = real_array(name, points)
+    _check_shape(name, array)
     return torch.from_numpy(np.array(array, dtype=np.float64, order="C"))
+
+
+def real_array(name: str, values: Any, kinds: str = "iuf") -> np.ndarray:
+    """Real numbers of any kind and shape as a numpy array: the array itself, or the numbers of a tensor or of lists.
+
+    Args:
+        kinds: of numpy's types, those that count as real numbers.
+
+    Raises:
+        ValueError: rows of different lengths, masked numbers, or no real numbers.
+    """
+    if isinstance(values, Tensor):
+        values = _numpy_of(name, values)
+    parts = values if isinstance(values, (list, tuple)) else [values]
+    if any(np.ma.is_masked(part) for part in parts):
+        raise ValueError(
+            f"{name} holds masked numbers, whose values nobody knows; leave these rows out, for example with "
+            "np.ma.compress_rows"
+        )
+    if parts is values:
+        values = [_numpy_of(name, part) if isinstance(part, Tensor) else part for part in parts]
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise ValueError(f"{name} {_ragged(values)}") from None
+    if array.dtype.kind not in kinds:
+        raise ValueError(f"{name} must hold real numbers, got an array of {array.dtype} and shape {array.shape}")
+    return array
+
+
+def floating_type(*sets: Any) -> torch.dtype:
+    """The floating type of a result in the coordinates of these sets: the finest of them, and at least float32, since
+    half precision cannot hold what is far away."""
+    out = torch.float32
+    for points in sets:
+        if isinstance(points, Tensor):
+            coarse = points.dtype in (torch.float16, torch.bfloat16, torch.float32)
+        else:
+            coarse = real_array("points", points).dtype in (np.float16, np.float32)
+        out = out if coarse else torch.float64
+    return out
 
 
 def to_numpy(values: Any) -> np.ndarray:
     """A tensor of any device, or an array, as a numpy array."""
     return values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
+
+
+def _numpy_of(name: str, values: Tensor) -> np.ndarray:
+    """The numbers of a tensor; of bfloat16, which numpy has not, as float64."""
+    odd = values.is_nested or values.is_quantized or values.layout != torch.strided
+    if odd or isinstance(values, torch.masked.MaskedTensor):
+        raise ValueError(
+            f"{name} must be an ordinary dense tensor, got a {type(values).__name__} of {values.dtype} and "
+            f"{values.layout}; give one that is neither masked, nested, sparse nor quantised"
+        )
+    values = values.detach().cpu()
+    return (values.double() if values.dtype == torch.bfloat16 else values).numpy()
+
+
+def _check_shape(name: str, points: np.ndarray) -> None:
+    """Only (N, D) and (B, N, D) are points; what is often given instead gets advice of its own."""
+    shape, last = points.shape, points.shape[-1] if points.ndim else 0
+    advice = ""
+    if points.ndim == 3 and shape[1] == 1 and last in (2, 3):
+        advice = f": {shape[0]} sets of one point each; for one set, as of a contour, give {name}[:, 0]"
+    elif points.ndim == 3 and points.dtype == np.uint8 and last in (3, 4):
+        advice = " of bytes: an image; give the places of its pixels, for example np.argwhere of a mask"
+    elif points.ndim in (2, 3) and last in (2, 3):
+        return
+    elif points.ndim == 2 and shape[0] in (2, 3):
+        advice = f": a point is a row, so give {name}.T"
+    elif points.ndim in (2, 3) and 3 < last < 10:
+        advice = f"; if the first three columns are the coordinates give {name}[..., :3]"
+    elif points.ndim == 2:
+        advice = "; of an image give the places of its pixels, for example np.argwhere of a mask"
+    elif points.ndim > 3 and last in (2, 3):
+        advice = f"; if all are one set give {name}.reshape(-1, {last})"
+    raise ValueError(f"{name} must have shape (N, D) or (B, N, D) with D 2 or 3, got {shape}{advice}")
+
+
+def _ragged(values: Sequence[Any]) -> str:
+    """What is wrong with nested lists from which numpy makes no array."""
+    while True:
+        if not all(hasattr(part, "__len__") for part in values):
+            return "holds single numbers beside rows; give each point as a row of 2 or 3 numbers"
+        lengths = sorted({len(part) for part in values})
+        within = [inner for part in values for inner in part]
+        if len(lengths) > 1:
+            break
+        values = within
+    span = f"{lengths[0]} to {lengths[-1]}"
+    if any(hasattr(inner, "__len__") for inner in within):
+        return f"holds sets of {span} points; a batch needs sets of equal sizes, so register unequal ones one by one"
+    return f"holds rows of {span} numbers; give each point as many coordinates as the others, 2 or 3"

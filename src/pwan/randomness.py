@@ -27,4 +27,4 @@ def numpy_generator(seed: int, *path: int | str) -> np.random.Generator:
 
 def torch_generator(seed: int, *path: int | str) -> torch.Generator:
     """A torch CPU generator for one purpose, for example ``torch_generator(seed, "network")``."""
-    return torch.Generator().manual_seed(derive_seed(seed, *path))
+    return torch.Generator("cpu").manual_seed(derive_seed(seed, *path))

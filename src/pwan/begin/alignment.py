@@ -17,6 +17,7 @@ import torch
 from scipy.spatial import KDTree
 from scipy.spatial.transform import Rotation
 
+from pwan.arrays import to_points
 from pwan.deformation.coherence import Coherence
 from pwan.deformation.factors import draw_centres
 from pwan.deformation.transform import Transform
@@ -83,8 +84,7 @@ class Start:
     def apply(self, points: Any) -> Any:
         """The points (N, D) moved; an array or a tensor, as given."""
         if isinstance(points, torch.Tensor):
-            like: dict[str, Any] = {"dtype": points.dtype, "device": points.device}
-            return self.scale * points @ torch.tensor(self.rotation, **like) + torch.tensor(self.translation, **like)
+            return self.scale * points @ points.new_tensor(self.rotation) + points.new_tensor(self.translation)
         return self.scale * np.asarray(points) @ self.rotation + self.translation
 
 
@@ -149,8 +149,8 @@ def find_start(
     Raises:
         ValueError: for points or a mass that cannot be registered.
     """
-    y, x = (torch.as_tensor(points).detach().to("cpu", torch.float64) for points in (source, reference))
-    limit = None if mass is None else torch.tensor([float(mass)], dtype=torch.float64)
+    y, x = to_points("source", source), to_points("reference", reference)
+    limit = None if mass is None else y.new_tensor([float(mass)])
     RegistrationProblem(y[None], x[None], mass=limit)  # checks them
     moving, staying = y.numpy(), x.numpy()
     (r, d), q = moving.shape, len(staying)
@@ -209,7 +209,8 @@ def second_look(source: Any, reference: Any, moved: Any, *, mass: float, seed: i
         ``moved``, infinite where these lie on it; and the rigid start from the source to where the former went. None
         where so few points would be matched that their distances tell nothing.
     """
-    y, x, found = (torch.as_tensor(p).detach().to("cpu", torch.float64).numpy() for p in (source, reference, moved))
+    given = {"source": source, "reference": reference, "moved": moved}
+    y, x, found = (to_points(name, points).numpy() for name, points in given.items())
     share = min(1.0, LOOKED / len(y))
     # the same share of both sets, but of a far smaller reference as many as have its shape
     size = min(len(x), LARGEST, max(SOFT, round(share * len(x))))
@@ -379,6 +380,6 @@ def _assigned(source: np.ndarray, x: np.ndarray, mass: float, seed: int) -> np.n
     k, n, _ = source.shape
     y, seeds = torch.from_numpy(source), [derive_seed(seed, "start modes")] * k
     transform = Transform("nonrigid", y, Coherence(y, draw_centres(n, RANK, seeds), BETA).basis)
-    staying, limits = torch.from_numpy(x).expand(k, *x.shape), torch.full((k,), mass, dtype=torch.float64)
+    staying, limits = torch.from_numpy(x).expand(k, *x.shape), y.new_full((k,), mass)
     found = soft_assignment(transform, transform.parameters, staying, limits, QUICK, seeds)
     return transform.points(found).numpy()

@@ -55,13 +55,13 @@ class KernelSum:
     @classmethod
     def zero(cls, dimension: int) -> KernelSum:
         """No displacement anywhere."""
-        nothing = torch.zeros(0, dimension, dtype=torch.float64)
+        nothing = torch.zeros(0, dimension, dtype=torch.float64, device="cpu")
         return cls(nothing, nothing)
 
     @classmethod
     def of_arrays(cls, centres: np.ndarray, weights: np.ndarray, kernel: KernelName, beta: float = 1.0) -> KernelSum:
         """Of a method that computes with numpy: centres (k, D) and weights (k, D), normalised, copied."""
-        return cls(torch.tensor(centres), torch.tensor(weights), kernel, beta)
+        return cls(torch.from_numpy(centres.copy()), torch.from_numpy(weights.copy()), kernel, beta)
 
     def __call__(self, points: Tensor) -> Tensor:
         """V at points (M, D): (M, D), all at once."""

@@ -24,6 +24,7 @@ from typing import Any
 
 from pwan.problem import Observer, RegistrationProblem, RegistrationResult
 from pwan.settings import build_settings, nearest
+from pwan.surroundings import undisturbed
 
 
 def names() -> list[str]:
@@ -124,4 +125,6 @@ def run(
     """
     if problem.landmarks is not None:
         check_pairs(name)
-    return find(name).register(problem, settings(name, options, over=over), seeds=seeds, observer=observer)
+    chosen = settings(name, options, over=over)
+    with undisturbed():
+        return find(name).register(problem, chosen, seeds=seeds, observer=observer)

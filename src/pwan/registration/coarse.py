@@ -97,7 +97,7 @@ def sampled(problem: RegistrationProblem, seeds: Sequence[int]) -> RegistrationP
     share = min(1.0, share, MOST / max(r, q))
     landmarks, weights = problem.landmarks, problem.landmark_weights
     if landmarks is not None and landmarks.shape[1] > COARSE // 2:
-        most = torch.ones(landmarks.shape[:2]) if weights is None else weights
+        most = problem.source.new_ones(landmarks.shape[:2]) if weights is None else weights
         kept = most.argsort(dim=1, descending=True, stable=True)[:, : COARSE // 2]
         landmarks, weights = take_rows(landmarks, kept), None if weights is None else weights.gather(1, kept)
     rows = []
@@ -137,7 +137,7 @@ def turned_round(problem: RegistrationProblem, running: Sequence[pipeline.Regist
     """The reference onto the source, with the same limits; ``running`` are the problems, each with its frame."""
     distance = problem.distance
     if distance is not None:
-        distance = distance / torch.tensor([_unit(one) for one in running], dtype=torch.float64)
+        distance = distance / distance.new_tensor([_unit(one) for one in running])
     return RegistrationProblem(
         source=problem.reference,
         reference=problem.source,
@@ -182,7 +182,9 @@ def _lead(
 def _inverse(running: pipeline.Registration, plan: Tensor) -> SpaceMap:
     """A map with two sheets near each other has no inverse of its own: each source point goes where the optimal
     transport ``plan`` (q, r) takes it from the reference brought to it, as smoothly as the transform can."""
-    partner = torch.stack((torch.arange(plan.shape[1]), plan.argmax(0)), -1)  # (r, 2)
+    partner = torch.stack(
+        (torch.arange(plan.shape[1], dtype=torch.int64, device=plan.device), plan.argmax(0)), -1
+    )  # (r, 2)
     whole = running.solver.whole
     pull = Pull(whole.transform, whole.reference, partner[None], plan.sum(0)[None], GUESS)
     maps = running.space_maps(begun(pull, whole, running.settings))

@@ -112,7 +112,7 @@ def reach(reference: Tensor, least: float) -> Tensor:
     for points in reference.numpy():
         some = points[:: max(1, len(points) // LOOKED_AT)]
         spacings.append(float(np.median(KDTree(points).query(some, 2)[0][:, 1])))
-    return 2.0 * torch.tensor(spacings, dtype=torch.float64).clamp(min=least / 2.0)
+    return 2.0 * reference.new_tensor(spacings).clamp(min=least / 2.0)
 
 
 class Draws:
@@ -126,7 +126,7 @@ class Draws:
 
     def __init__(self, n: int, share: float, purpose: tuple[int | str, ...]) -> None:
         self.n, self.size, self.purpose = n, self.size_of(n, share), purpose
-        self.round, self.order = -1, torch.empty(0, dtype=torch.int64)
+        self.round, self.order = -1, torch.empty(0, dtype=torch.int64, device="cpu")
 
     @staticmethod
     def size_of(n: int, share: float) -> int:

@@ -129,7 +129,7 @@ def _anneal(
         fitted_y = torch.cat((y, pull.transform.source.to(dtype)), 1)
         fitted = torch.cat((design, pull.design().to(dtype)), 1)
     prior = start.to(dtype)  # where PWAN, or whatever came before, left it
-    ridge = torch.full((design.shape[-1],), settings.smoothness, dtype=dtype, device=device)
+    ridge = design.new_full(design.shape[-1:], settings.smoothness)
     ridge[:d], ridge[d] = settings.affine_ridge, 0.0
     current = start.to(dtype)
     if transform.kind == "rigid":

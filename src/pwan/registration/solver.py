@@ -122,7 +122,9 @@ class Solver:
         if settings.optimiser == "adam":
             self.transform_optimiser = torch.optim.Adam(
                 [self.transform.parameters],
-                lr=torch.tensor(settings.rate, device=self.device) if self.may_capture else settings.rate,
+                lr=torch.tensor(settings.rate, dtype=torch.float32, device=self.device)
+                if self.may_capture
+                else settings.rate,
                 betas=_pair(settings.betas),
                 **on_device,
             )
