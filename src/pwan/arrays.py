@@ -80,7 +80,7 @@ def real_array(name: str, values: Any, kinds: str = "iuf") -> np.ndarray:
     except ValueError:
         raise ValueError(f"{name} {_ragged(values)}") from None
     if array.dtype.kind not in kinds:
-        raise ValueError(f"{name} must hold real numbers, got an array of {array.dtype} and shape {array.shape}")
+        raise ValueError(f"{name} must be an array of real numbers, got one of {array.dtype} and shape {array.shape}")
     return array
 
 

@@ -182,9 +182,9 @@ def _lead(
 def _inverse(running: pipeline.Registration, plan: Tensor) -> SpaceMap:
     """A map with two sheets near each other has no inverse of its own: each source point goes where the optimal
     transport ``plan`` (q, r) takes it from the reference brought to it, as smoothly as the transform can."""
-    partner = torch.stack(
-        (torch.arange(plan.shape[1], dtype=torch.int64, device=plan.device), plan.argmax(0)), -1
-    )  # (r, 2)
+    nearest = plan.argmax(0)
+    rows = torch.arange(len(nearest), dtype=nearest.dtype, device=nearest.device)
+    partner = torch.stack((rows, nearest), -1)  # (r, 2)
     whole = running.solver.whole
     pull = Pull(whole.transform, whole.reference, partner[None], plan.sum(0)[None], GUESS)
     maps = running.space_maps(begun(pull, whole, running.settings))

@@ -61,12 +61,8 @@ class Pull:
         """Of points that all know where they may belong, (B, r, D), of very many some: strong enough to be followed as
         far as the transform can."""
         b, r, _ = goals.shape
-        rows = (
-            torch.linspace(0, r - 1, min(r, GUESSED), dtype=torch.float64, device=goals.device)
-            .round()
-            .long()
-            .expand(b, -1)
-        )
+        even = torch.linspace(0, r - 1, min(r, GUESSED), dtype=torch.float64, device=goals.device)
+        rows = even.round().long().expand(b, -1)
         return cls(transform, goals.to(transform.source), torch.stack((rows, rows), -1), None, GUESS)
 
     def placed(self, place: Callable[[Tensor], Tensor]) -> Pull:

@@ -120,11 +120,10 @@ class Solver:
         assert settings.rate is not None
         self.transform_optimiser: torch.optim.Optimizer
         if settings.optimiser == "adam":
+            rate = torch.tensor(settings.rate, dtype=torch.float32, device=self.device)  # a captured step reads it
             self.transform_optimiser = torch.optim.Adam(
                 [self.transform.parameters],
-                lr=torch.tensor(settings.rate, dtype=torch.float32, device=self.device)
-                if self.may_capture
-                else settings.rate,
+                lr=rate if self.may_capture else settings.rate,
                 betas=_pair(settings.betas),
                 **on_device,
             )

@@ -28,9 +28,8 @@ def random_deformation(
     """
     rank = min(rank, len(shape_points))
     landmarks = shape_points[landmark_generator.choice(len(shape_points), rank, replace=False)]
-    factor = nystrom(
-        torch.from_numpy(landmarks).unsqueeze(0), torch.arange(rank, dtype=torch.int64, device="cpu").unsqueeze(0), beta
-    )
+    rows = torch.arange(rank, dtype=torch.int64, device="cpu")
+    factor = nystrom(torch.from_numpy(landmarks).unsqueeze(0), rows.unsqueeze(0), beta)
     weights = torch.from_numpy(generator.standard_normal((rank, shape_points.shape[1])))  # U, (k, D)
     weights /= math.sqrt(deformation_lambda)
 
