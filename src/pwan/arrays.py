@@ -78,7 +78,7 @@ def real_array(name: str, values: Any, kinds: str = "iuf") -> np.ndarray:
     try:
         array = np.asarray(values)
     except ValueError:
-        raise ValueError(f"{name} {_ragged(values)}") from None
+        raise ValueError(f"{name} must be an array of real numbers, but {_ragged(values)}") from None
     if array.dtype.kind not in kinds:
         raise ValueError(f"{name} must be an array of real numbers, got one of {array.dtype} and shape {array.shape}")
     return array
@@ -139,7 +139,7 @@ def _ragged(values: Sequence[Any]) -> str:
     """What is wrong with nested lists from which numpy makes no array."""
     while True:
         if not all(hasattr(part, "__len__") for part in values):
-            return "holds single numbers beside rows; give each point as a row of 2 or 3 numbers"
+            return "it holds single numbers beside rows; give each point as a row of its coordinates"
         lengths = sorted({len(part) for part in values})
         within = [inner for part in values for inner in part]
         if len(lengths) > 1:
@@ -147,5 +147,5 @@ def _ragged(values: Sequence[Any]) -> str:
         values = within
     span = f"{lengths[0]} to {lengths[-1]}"
     if any(hasattr(inner, "__len__") for inner in within):
-        return f"holds sets of {span} points; a batch needs sets of equal sizes, so register unequal ones one by one"
-    return f"holds rows of {span} numbers; give each point as many coordinates as the others, 2 or 3"
+        return f"it holds sets of {span} points; a batch needs sets of equal sizes, so register unequal ones one by one"
+    return f"it holds rows of {span} numbers; give each point as many coordinates as the others"

@@ -279,6 +279,10 @@ def _certify(batch: _Batch, network: PotentialNetwork, settings: NeuralSettings)
     bound, _, _ = batch.evaluate(output[:, :n] / norm.clamp(min=1.0)[:, None], clip_reference=True)
     if not bool(torch.isfinite(value).all()):
         raise RuntimeError(f"the updates of the potential diverged; lower step_size (it is {settings.step_size})")
+    m = len(batch.mass)
+    value, bound = (  # what the theorems promise, where rounding leaves a last digit
+        torch.cat((values[:m].clamp(min=0.0), values[m:].clamp(max=0.0))) for values in (value, bound)
+    )
     return [
         TransportResult(
             value=float(value[i] * unit[i]),
