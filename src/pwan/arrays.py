@@ -38,7 +38,7 @@ Numbers: TypeAlias = float | Sequence[float] | HasArray  # a tensor is such too
 
 def points_of(given: Any) -> Any:
     """The points of an object that has some; arrays, tensors and lists as they are."""
-    if hasattr(given, "shape"):
+    if isinstance(given, Tensor) or hasattr(given, "shape"):
         return given
     found = getattr(given, "vertices", getattr(given, "points", None))
     return given if found is None else np.asarray(found)
@@ -92,7 +92,8 @@ def floating_type(*sets: Any) -> torch.dtype:
         if isinstance(points, Tensor):
             coarse = points.dtype in (torch.float16, torch.bfloat16, torch.float32)
         else:
-            coarse = real_array("points", points).dtype in (np.float16, np.float32)
+            kind = real_array("points", points).dtype
+            coarse = kind.kind == "f" and kind.itemsize <= 4
         out = out if coarse else torch.float64
     return out
 

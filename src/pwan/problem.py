@@ -21,7 +21,7 @@ from pwan.words import problem_words, result_words
 OK, FAILED = "ok", "failed"
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class RegistrationProblem:
     """B registration problems of equal sizes.
 
@@ -63,7 +63,10 @@ class RegistrationProblem:
                 f"is {d_ref}-D; drop or add a coordinate in one of them"
             )
         if b != b_ref:
-            raise ValueError(f"source holds {b} problems and reference {b_ref}; a batch needs the same number of both")
+            raise ValueError(
+                f"source holds {b} problems and reference {b_ref}; a batch needs the same number of both, got shapes "
+                f"{(b, r, d)} and {(b_ref, q, d_ref)}; one set, as of a depth image, is {(b * r, d)}"
+            )
         for name in ("truth", "guess"):
             if (where := getattr(self, name)) is not None and where.shape != self.source.shape:
                 raise ValueError(f"{name} must have the shape of source {(b, r, d)}, got {tuple(where.shape)}")
@@ -162,7 +165,7 @@ class SpaceMap(Protocol):
 Array = TypeVar("Array", Tensor, NDArray[Any], default=Tensor)
 
 
-@dataclass(repr=False)
+@dataclass
 class RegistrationResult(Generic[Array]):
     """What a method found for each of the B problems, in the reference's own coordinates.
 
@@ -255,7 +258,8 @@ def _check_points(name: str, points: Tensor) -> None:
     if not len(points):
         raise ValueError(f"{name} is a batch of no problems; give at least one")
     if n < d + 1:
-        raise ValueError(f"{name} needs at least {d + 1} points in {d}-D, got {n}; give more points")
+        each = f" in each of the {len(points)} sets of shape {tuple(points.shape)}" if len(points) > 1 else ""
+        raise ValueError(f"{name} needs at least {d + 1} points in {d}-D, got {n}; give more points{each}")
     bad = ~torch.isfinite(points).all(-1)
     if bool(bad.any()):
         problem, row = torch.nonzero(bad)[0].tolist()

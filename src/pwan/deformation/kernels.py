@@ -37,7 +37,7 @@ def thin_plate_kernel(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return -cdist(x, y)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False)
 class KernelSum:
     """V(x) = sum_l K(x, c_l) w_l in normalised coordinates; with no centres it is zero.
 

@@ -31,7 +31,7 @@ BLOCK_NUMBERS = 1 << 18  # kernel values held at once: 2 MB, which a processor's
 FORMAT = "pwan transform 1"  # of the file that a transform is kept in
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False)
 class SpaceTransform:
     """One problem's transform of all of space, in input coordinates and float64 whatever the method computed in.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -37,8 +37,8 @@ class TransportResult:
     """
 
     value: float
-    plan: np.ndarray | None = None
-    potential: Potential | None = None
+    plan: np.ndarray | None = field(default=None, repr=False)
+    potential: Potential | None = field(default=None, repr=False)
     lower_bound: float | None = None
     gradient_norm: float | None = None
 
