@@ -41,7 +41,9 @@ def points_of(given: Any) -> Any:
     if isinstance(given, Tensor) or hasattr(given, "shape"):
         return given
     found = getattr(given, "vertices", getattr(given, "points", None))
-    return given if found is None else np.asarray(found)
+    if found is None:
+        return given
+    return found if isinstance(found, (Tensor, np.ndarray)) else np.asarray(found)
 
 
 def to_points(name: str, points: Any) -> Tensor:
