@@ -11,6 +11,8 @@ A method file ``methods/<name>.py`` defines
 A method whose ``Settings`` have ``pull`` uses a problem's known pairs; the others refuse them.
 
 Files whose name begins with an underscore are not methods. A method file must import without its optional package.
+Where a method file loads torch or scipy, its ``Settings`` may stand in ``_settings/<name>.py``, which loads neither, so
+that the command line refuses a wrong key at once; the method file then imports them from there.
 """
 
 from __future__ import annotations
@@ -20,11 +22,12 @@ import importlib
 import pkgutil
 from collections.abc import Mapping, Sequence
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pwan.problem import Observer, RegistrationProblem, RegistrationResult
-from pwan.settings import build_settings, nearest
-from pwan.surroundings import undisturbed
+from pwan.settings import build_settings, nearest, settings_of
+
+if TYPE_CHECKING:
+    from pwan.problem import Observer, RegistrationProblem, RegistrationResult
 
 
 def names() -> list[str]:
@@ -38,9 +41,28 @@ def find(name: str) -> ModuleType:
     Raises:
         ValueError: no such method; names the nearest one.
     """
+    check_name(name)
+    return importlib.import_module(f"{__name__}.{name}")
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that no method has.
+
+    Raises:
+        ValueError: no such method; names the nearest one.
+    """
     if name not in names():
         raise ValueError(f"unknown method {name!r}{nearest(name, names())}; the methods are {', '.join(names())}")
-    return importlib.import_module(f"{__name__}.{name}")
+
+
+def settings_class(name: str) -> type:
+    """A method's ``Settings``, without loading the method itself where they stand in ``_settings/<name>.py``.
+
+    Raises:
+        ValueError: no such method; names the nearest one.
+    """
+    check_name(name)
+    return settings_of(__name__, name)
 
 
 def takes_pairs(name: str) -> bool:
@@ -61,7 +83,7 @@ def check_pairs(name: str) -> None:
 
 def setting_names(name: str) -> list[str]:
     """The names of all settings of a method."""
-    return [f.name for f in dataclasses.fields(find(name).Settings)]
+    return [f.name for f in dataclasses.fields(settings_class(name))]
 
 
 def settings(name: str, options: Mapping[str, Any] | None = None, *, over: Any | None = None) -> Any:
@@ -74,22 +96,21 @@ def settings(name: str, options: Mapping[str, Any] | None = None, *, over: Any |
     if over is not None:
         _check_class(name, over)
         options = {key: getattr(over, key) for key in setting_names(name)} | dict(options or {})
-    return build_settings(find(name).Settings, options or {}, owner=f"method {name}")
+    return build_settings(settings_class(name), options or {}, owner=f"method {name}")
 
 
 def _check_class(name: str, given: Any) -> None:
     """Refuse what is not an instance of the method's own class: a subclass or a base has other defaults."""
-    wanted, came = find(name).Settings, type(given)
+    wanted, came = settings_class(name), type(given)
     if came is wanted:
         return
     if isinstance(given, type):
         words = f"the class {given.__name__} itself; call it: {given.__name__}()"
     else:
-        owners = [other for other in names() if find(other).Settings is came]
+        owners = [other for other in names() if settings_class(other) is came]
         words = came.__name__ + "".join(f"; that is the class of method={owner!r}" for owner in owners)
-    raise ValueError(
-        f"method {name} takes settings of the class {wanted.__module__}.{wanted.__qualname__}, got {words}"
-    )
+    also = "" if wanted.__name__ == "Settings" else f" ({wanted.__name__})"
+    raise ValueError(f"method {name} takes settings of the class {__name__}.{name}.Settings{also}, got {words}")
 
 
 def resolved(name: str, options: Mapping[str, Any] | None, problem: RegistrationProblem) -> dict[str, Any]:
@@ -125,6 +146,8 @@ def run(
     """
     if problem.landmarks is not None:
         check_pairs(name)
+    from pwan.surroundings import undisturbed  # loads torch
+
     chosen = settings(name, options, over=over)
     with undisturbed():
         return find(name).register(problem, chosen, seeds=seeds, observer=observer)

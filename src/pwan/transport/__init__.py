@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
 
-from pwan.arrays import real_array
 from pwan.settings import build_settings
 
-if TYPE_CHECKING:  # neural imports this module
+if TYPE_CHECKING:  # neural imports this module, and torch takes seconds to load
+    import torch
+
     from pwan.transport.neural import Potential
 
 # A sum of float32 weights and the mass computed from the same numbers elsewhere differ by about this much.
@@ -146,6 +146,8 @@ def check_problem(
 
 
 def _points(name: str, value: Any) -> np.ndarray:
+    from pwan.arrays import real_array  # loads torch
+
     points = real_array(name, value, "biuf").astype(np.float64)
     if points.ndim == 3 and points.shape[1] == 1:
         raise ValueError(f"{name} must have shape (N, D), got {points.shape}; for one set give {name}[:, 0]")
@@ -163,6 +165,8 @@ def _points(name: str, value: Any) -> np.ndarray:
 def _weights(name: str, value: Any, n: int) -> np.ndarray:
     if value is None:
         return np.ones(n)
+    from pwan.arrays import real_array
+
     weights = real_array(name, value, "biuf").astype(np.float64)  # float32 does not sum to what float64 sums to
     if weights.shape != (n,):
         raise ValueError(f"{name} must hold one weight for each of the {n} points, got shape {weights.shape}")
