@@ -409,7 +409,7 @@ OTHER_SETTINGS = {
     "of a subclass": (lambda: {"settings": methods.find("pwan_paper").Settings()}, "got PaperSettings.*'pwan_paper'"),
     "of a base": (lambda: {"settings": PwanSettings(), "method": "wgan"}, r"methods\.wgan\.Settings.*method='pwan'"),
     "the class": (lambda: {"settings": PwanSettings}, r"the class PwanSettings itself; call it: PwanSettings\(\)"),
-    "a dict": (lambda: {"settings": {"steps": 3}}, r"registration\.settings\.PwanSettings, got dict"),
+    "a dict": (lambda: {"settings": {"steps": 3}}, r"methods\.pwan\.Settings \(PwanSettings\), got dict"),
     "a wrong type inside": (lambda: {"settings": PwanSettings(transform="bent")}, "transform must be one of"),
 }
 
