@@ -4,23 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
+
+
+class MissingExtraError(ImportError):
+    """A package that an extra brings is not installed."""
 
 
 @contextmanager
-def needs(name: str, user: str) -> Iterator[None]:
+def needs(extra: str, user: str, *packages: str) -> Iterator[None]:
     """Around the imports of packages that an extra brings, as late as they are needed.
 
     Args:
-        name: the extra, as pyproject.toml calls it.
+        extra: its name in pyproject.toml.
         user: what needs it, the first words of the sentence: "method cpd".
+        packages: also looked for, without being imported: what is to fail now rather than after hours of work.
 
     Raises:
-        ImportError: one of the packages is not installed; one sentence with the command that installs it.
+        MissingExtraError: one of the packages is not installed; one sentence with the command that installs it.
     """
     try:
+        for package in packages:
+            if find_spec(package) is None:
+                raise ModuleNotFoundError(name=package)
         yield
     except ModuleNotFoundError as error:
-        raise ImportError(
-            f"{user} needs the extra '{name}': pip install 'pwan[{name}]' ({error.name} is not installed)",
+        raise MissingExtraError(
+            f"{user} needs the extra '{extra}': pip install 'pwan[{extra}]' ({error.name} is not installed)",
             name=error.name,
-        ) from error
+        ) from None

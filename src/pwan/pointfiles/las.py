@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from pwan.extras import needs
 from pwan.pointfiles import laz
 from pwan.pointfiles.columns import no_key
 from pwan.pointfiles.content import LARGEST, Content, Fault
@@ -25,7 +26,9 @@ def read(data: bytes, key: str | Sequence[str] | None) -> Content:
     """
     no_key(key, "las")
     _check_places(data)
-    import laspy  # here, because other formats do not need it
+    with needs("scans", "reading LAS and LAZ"):  # here, because other formats do not need it
+        import laspy
+        import lazrs  # noqa: F401  (which laspy loads only for LAZ)
 
     try:
         with laspy.open(io.BytesIO(data), closefd=False) as reader:

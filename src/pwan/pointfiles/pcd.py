@@ -13,6 +13,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from pwan.extras import needs
 from pwan.pointfiles import numerals
 from pwan.pointfiles.columns import chosen, flat, listed
 from pwan.pointfiles.content import Content, Fault
@@ -168,7 +169,8 @@ def _binary(
             )
     if points == 0:
         return [np.empty(0) for _ in counts]
-    from pypcd4 import PointCloud  # here, because it loads pydantic: other formats need neither
+    with needs("scans", "reading binary PCD"):  # here, because it loads pydantic: other formats need neither
+        from pypcd4 import PointCloud
 
     names = [f"f{place}" for place in range(len(counts))]
     lines = {

@@ -8,6 +8,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from pwan.extras import needs
 from pwan.pointfiles import numerals
 from pwan.pointfiles.write_common import Moved, coordinate_types, extra_columns, text_rows, write_all
 
@@ -16,7 +17,8 @@ PCD_KINDS = {"f": "F", "i": "I", "u": "U"}
 
 def write_pcd(stream: BinaryIO, moved: Moved) -> None:
     """The source's encoding, viewpoint, fields and types, then the extra fields; padding is not carried."""
-    from pypcd4 import Encoding, MetaData, PointCloud
+    with needs("scans", "writing PCD"):
+        from pypcd4 import Encoding, MetaData, PointCloud
 
     layout, count = moved.like.layout, len(moved.points)
     names, declared = layout["coordinates"], layout["types"]
@@ -81,7 +83,8 @@ def write_las(stream: BinaryIO, moved: Moved) -> None:
     Points are rounded to the source's scale. Only where they leave the range of its 32-bit numbers are the offsets, and
     if need be the scales, new ones.
     """
-    import laspy
+    with needs("scans", "writing LAS and LAZ"):
+        import laspy
 
     layout = moved.like.layout
     try:
