@@ -255,7 +255,7 @@ def _landmarks(landmarks: Any, count: int, single: bool) -> tuple[Tensor | None,
     """The pairs (B, L, 2) and their weights (B, L), of problems with fewer pairs filled up with weight 0."""
     if landmarks is None:
         return None, None
-    each = [landmarks] if single else list(landmarks)
+    each = [landmarks] if single or not np.iterable(landmarks) else list(landmarks)
     if len(each) != count:
         raise ValueError(f"landmarks must hold pairs, or None, for each of the {count} problems, got {len(each)}")
     arrays = [np.empty((0, 2)) if one is None else _array_of_pairs(one) for one in each]
