@@ -16,8 +16,9 @@ from torch import Tensor
 
 import pwan
 from pwan import methods, partial_wasserstein, register, shapes
-from pwan.begin.alignment import find_start, second_look
+from pwan.begin.alignment import find_start
 from pwan.begin.estimate import estimate_limits
+from pwan.begin.sliding import second_look
 from pwan.synthesis import SynthesisSettings, make_problem
 
 SMALL: dict[str, Any] = {
