@@ -18,7 +18,7 @@ import pwan
 from pwan import methods, partial_wasserstein, register, shapes
 from pwan.begin.alignment import find_start
 from pwan.begin.estimate import estimate_limits
-from pwan.begin.sliding import second_look
+from pwan.begin.sliding import check_sliding
 from pwan.synthesis import SynthesisSettings, make_problem
 
 SMALL: dict[str, Any] = {
@@ -70,11 +70,12 @@ def other_doors() -> list[Any]:
     neural = partial_wasserstein(reference, source, mass=40, solver="neural", updates=20)
     assert neural.potential is not None
     start, limits = find_start(source, reference), estimate_limits(source, reference)
-    look = second_look(source, reference, source, mass=40)
+    check = check_sliding(source, reference, source, mass=40)
+    assert check is not None
     problem = make_problem(shapes.load("torus"), SynthesisSettings(points=60, keep=0.8), seed=0, trials=[0])
     return [
         *(exact.value, neural.value, neural.lower_bound, neural.potential(source), neural.potential.gradient(source)),
-        *(start.rotation, start.translation, limits.mass, limits.distance, None if look is None else look[0]),
+        *(start.rotation, start.translation, limits.mass, limits.distance, check.ratio),
         *(problem.source, problem.reference, problem.mass),
     ]
 
