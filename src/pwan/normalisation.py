@@ -77,7 +77,7 @@ def matches_whole_source(problem: RegistrationProblem) -> Tensor:
     r, q = problem.source.shape[1], problem.reference.shape[1]
     if problem.mass is not None:
         return problem.mass >= r
-    return torch.full((len(problem),), r <= q and problem.distance is None)
+    return problem.source.new_full((len(problem),), r <= q and problem.distance is None, dtype=torch.bool)
 
 
 def normalise(
@@ -125,7 +125,7 @@ def normalise(
             _matching_cost(problem, joint, k) < JOINT_ADVANTAGE * _matching_cost(problem, frame, k)
             for k in range(len(problem))
         ]
-        shared = torch.tensor(nearer)[:, None, None]  # (B, 1, 1)
+        shared = torch.tensor(nearer, dtype=torch.bool, device=source_scale.device)[:, None, None]  # (B, 1, 1)
         frame = Frame(
             torch.where(shared, reference_centre, source_centre),
             torch.where(shared, reference_scale, source_scale),

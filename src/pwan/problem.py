@@ -9,10 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
+from typing_extensions import TypeVar
+
+from pwan.words import problem_words, result_words
 
 OK, FAILED = "ok", "failed"
 
@@ -63,7 +67,10 @@ class RegistrationProblem:
                 f"is {d_ref}-D; drop or add a coordinate in one of them"
             )
         if b != b_ref:
-            raise ValueError(f"source holds {b} problems and reference {b_ref}; a batch needs the same number of both")
+            raise ValueError(
+                f"source holds {b} problems and reference {b_ref}; a batch needs the same number of both, got shapes "
+                f"{(b, r, d)} and {(b_ref, q, d_ref)}; one set, as of a depth image, is {(b * r, d)}"
+            )
         for name in ("truth", "guess"):
             if (where := getattr(self, name)) is not None and where.shape != self.source.shape:
                 raise ValueError(f"{name} must have the shape of source {(b, r, d)}, got {tuple(where.shape)}")
@@ -134,6 +141,9 @@ class RegistrationProblem:
     def __len__(self) -> int:
         return self.source.shape[0]
 
+    def __repr__(self) -> str:
+        return problem_words(self)
+
     def select(self, index: list[int]) -> RegistrationProblem:
         """The problems with the given numbers, as a smaller batch."""
         take: dict[str, Any] = {
@@ -159,8 +169,12 @@ class SpaceMap(Protocol):
     def save(self, path: str | Path) -> None: ...
 
 
+# what all arrays of a result are: tensors, but for the result of pwan.register, where the source may be of numpy
+Array = TypeVar("Array", Tensor, NDArray[Any], default=Tensor)
+
+
 @dataclass
-class RegistrationResult:
+class RegistrationResult(Generic[Array]):
     """What a method found for each of the B problems, in the reference's own coordinates.
 
     Attributes:
@@ -189,13 +203,13 @@ class RegistrationResult:
         choice: which flexibility was chosen and why, in words, one for each problem; None where nothing was to choose.
     """
 
-    transformed: Tensor
-    transformed_unrefined: Tensor
-    affine: Tensor
-    translation: Tensor
-    displacement: Tensor
-    matched: Tensor
-    reference_matched: Tensor
+    transformed: Array
+    transformed_unrefined: Array
+    affine: Array
+    translation: Array
+    displacement: Array
+    matched: Array
+    reference_matched: Array
     status: list[str]
     stop_reason: list[str]
     steps: list[int]
@@ -207,6 +221,9 @@ class RegistrationResult:
 
     def __len__(self) -> int:
         return self.transformed.shape[0]
+
+    def __repr__(self) -> str:
+        return result_words(self)
 
 
 @dataclass(frozen=True)
@@ -269,7 +286,8 @@ def _check_points(name: str, points: Tensor) -> None:
     if not len(points):
         raise ValueError(f"{name} is a batch of no problems; give at least one")
     if n < d + 1:
-        raise ValueError(f"{name} needs at least {d + 1} points in {d}-D, got {n}; give more points")
+        each = f" in each of the {len(points)} sets of shape {tuple(points.shape)}" if len(points) > 1 else ""
+        raise ValueError(f"{name} needs at least {d + 1} points in {d}-D, got {n}; give more points{each}")
     bad = ~torch.isfinite(points).all(-1)
     if bool(bad.any()):
         problem, row = torch.nonzero(bad)[0].tolist()

@@ -22,11 +22,12 @@ from tqdm import tqdm
 import pwan
 from pwan import methods, scans
 from pwan.exit_codes import FAILED, OK, STOPPED, WRONG_INPUT
+from pwan.progress import progress_bar
 from pwan.scans import ScanSettings
 from pwan.settings import build_settings, nearest
 
 if TYPE_CHECKING:
-    from pwan.problem import Observer, Progress
+    pass
 
 TASK = "task=register"
 METHOD = "method."
@@ -71,7 +72,8 @@ def main(arguments: Sequence[str]) -> int:
         _check_early(settings)
         with warnings.catch_warnings(), ExitStack() as stack:
             warnings.filterwarnings("ignore", message="the extents differ")  # said already, in words for files
-            outcome = scans.register_files(settings, tell=lambda text: tqdm.write(text), observer=_bar(stack))
+            bar = stack.enter_context(progress_bar(seconds_between=0.5 if sys.stderr.isatty() else 15))
+            outcome = scans.register_files(settings, tell=lambda text: tqdm.write(text), observer=bar)
     except KeyboardInterrupt:
         print("\nStopped. Nothing was written.", file=sys.stderr)
         return STOPPED
@@ -185,21 +187,6 @@ def _plain(value: Any) -> Any:
         return json.loads(value)
     except ValueError:
         return value
-
-
-def _bar(stack: ExitStack) -> Observer:
-    """An observer that shows the steps done and the time left."""
-    bars: list[Any] = []
-
-    def observe(progress: Progress) -> None:
-        if not bars:
-            quiet = 0.5 if sys.stderr.isatty() else 15
-            bars.append(
-                stack.enter_context(tqdm(total=progress.steps, desc="register", unit="step", mininterval=quiet))
-            )
-        bars[0].update(progress.step - bars[0].n)
-
-    return observe
 
 
 def _words(error: Exception, settings: ScanSettings | None) -> str:

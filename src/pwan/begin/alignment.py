@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from scipy.spatial import KDTree
 from scipy.spatial.transform import Rotation
 
+from pwan.arrays import to_points
 from pwan.begin.quick_fit import QUICK_FIT, quick_fit, sample, smallest
 from pwan.begin.similarities import NormalisedSets, Similarities, angles, in_words, procrustes
 from pwan.begin.start import Start
@@ -146,8 +146,8 @@ def find_start(
     Raises:
         ValueError: for points or a mass that cannot be registered.
     """
-    y, x = (torch.as_tensor(points).detach().to("cpu", torch.float64) for points in (source, reference))
-    limit = None if mass is None else torch.tensor([float(mass)], dtype=torch.float64)
+    y, x = to_points("source", source), to_points("reference", reference)
+    limit = None if mass is None else y.new_tensor([float(mass)])
     RegistrationProblem(y[None], x[None], mass=limit)  # checks them
     (r, d), q = y.shape, len(x)
     matched = SEARCH.matched_share * min(r, q) if mass is None else float(mass)

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from scipy.spatial import KDTree
 
+from pwan.arrays import to_points
 from pwan.begin.quick_fit import sample
 from pwan.deformation.coherence import Coherence
 from pwan.deformation.factors import draw_centres, nystrom
@@ -108,7 +109,7 @@ def estimate_limits(source: Any, reference: Any, *, seed: int = 0) -> Limits:
     Raises:
         ValueError: for points that cannot be registered.
     """
-    y, x = (torch.as_tensor(points).detach().to("cpu", torch.float64) for points in (source, reference))
+    y, x = to_points("source", source), to_points("reference", reference)
     RegistrationProblem(y[None], x[None])  # checks them
     r, q = len(y), len(x)
     y, x = (torch.unique(points, dim=0) for points in (y, x))  # a mesh that repeats its vertices has no spacing
@@ -185,7 +186,7 @@ def _fits(source: torch.Tensor, reference: torch.Tensor, seed: int) -> list[tupl
             transform.part(y_rows.expand(k, -1)),
             transform.parameters,
             x.expand(k, *x.shape),
-            torch.tensor(shares, dtype=torch.float64) * min(sizes),
+            x.new_tensor(shares) * min(sizes),
             settings,
             [seed] * k,
         )

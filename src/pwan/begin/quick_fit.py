@@ -62,7 +62,7 @@ def quick_fit(source: np.ndarray, reference: np.ndarray, mass: float, seed: int)
     y, seeds = torch.from_numpy(source), [derive_seed(seed, "start modes")] * k
     coherence = Coherence(y, nystrom(y, draw_centres(n, QUICK_FIT.rank, seeds), QUICK_FIT.beta))
     transform = Transform("nonrigid", y, coherence.basis)
-    x, masses = torch.from_numpy(reference).expand(k, *reference.shape), torch.full((k,), mass, dtype=torch.float64)
+    x, masses = torch.from_numpy(reference).expand(k, *reference.shape), y.new_full((k,), mass)
     fitted = soft_assignment(transform, transform.parameters, x, masses, QUICK_FIT.soft, seeds)
     return transform.points(fitted).numpy()
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from scipy.spatial import KDTree
 
+from pwan.arrays import to_points
 from pwan.begin.quick_fit import QUICK_FIT, quick_fit, sample, smallest
 from pwan.begin.similarities import in_words, procrustes
 from pwan.begin.start import Start
@@ -49,7 +49,8 @@ def check_sliding(source: Any, reference: Any, moved: Any, *, mass: float, seed:
     Returns:
         The comparison; None where so few points would be matched that their distances tell nothing.
     """
-    y, x, finished = (torch.as_tensor(p).detach().to("cpu", torch.float64).numpy() for p in (source, reference, moved))
+    given = {"source": source, "reference": reference, "moved": moved}
+    y, x, finished = (to_points(name, points).numpy() for name, points in given.items())
     share = min(1.0, SOURCE_POINTS / len(y))
     # the same share of both sets, but of a far smaller reference as many as have its shape
     size = min(len(x), QUICK_FIT.most_points, max(QUICK_FIT.points, round(share * len(x))))

@@ -49,6 +49,5 @@ class Start:
     def apply(self, points: Any) -> Any:
         """The points (N, D) moved; an array or a tensor, as given."""
         if isinstance(points, torch.Tensor):
-            like: dict[str, Any] = {"dtype": points.dtype, "device": points.device}
-            return self.scale * points @ torch.tensor(self.rotation, **like) + torch.tensor(self.translation, **like)
+            return self.scale * points @ points.new_tensor(self.rotation) + points.new_tensor(self.translation)
         return self.scale * np.asarray(points) @ self.rotation + self.translation

@@ -88,13 +88,13 @@ class KernelSum:
     @classmethod
     def zero(cls, dimension: int) -> KernelSum:
         """No displacement anywhere."""
-        nothing = torch.zeros(0, dimension, dtype=torch.float64)
+        nothing = torch.zeros(0, dimension, dtype=torch.float64, device="cpu")
         return cls(nothing, nothing)
 
     @classmethod
     def of_arrays(cls, centres: np.ndarray, weights: np.ndarray, kernel: KernelName, beta: float = 1.0) -> KernelSum:
         """Of a method that computes with numpy: centres (k, D) and weights (k, D), normalised, copied."""
-        return cls(torch.tensor(centres), torch.tensor(weights), kernel, beta)
+        return cls(torch.from_numpy(centres.copy()), torch.from_numpy(weights.copy()), kernel, beta)
 
     @property
     def kind(self) -> str:
@@ -124,6 +124,10 @@ class KernelSum:
         outer = (self.centres[:, :, None] * self.weights[:, None, :]).reshape(k, d * d)
         sums = slopes @ torch.cat((self.weights, outer), 1)  # (M, D + D D), no (M, k, D) is held
         return points[:, :, None] * sums[:, None, :d] - sums[:, d:].reshape(-1, d, d)
+
+    def __repr__(self) -> str:
+        width = f" of width {self.beta:.4g}" if self.kernel == "gaussian" else ""
+        return f"KernelSum: {self.kernel} kernel{width}, {len(self.centres)} centres in {self.centres.shape[1]}-D"
 
     def _kernel(self, points: Tensor) -> Tensor:
         if self.kernel == "gaussian":

@@ -74,7 +74,7 @@ def rigid_parameters(current: Tensor, like: Tensor) -> Tensor:
 def rotation_logarithm(rotation: Tensor) -> Tensor:
     """The skew matrix whose exponential is the rotation (D, D), D 2 or 3."""
     d = rotation.shape[-1]
-    full = torch.eye(3, dtype=torch.float64)
+    full = torch.eye(3, dtype=torch.float64, device=rotation.device)
     full[:d, :d] = rotation
     x, y, z = Rotation.from_matrix(full.numpy()).as_rotvec().tolist()
-    return torch.tensor([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]], dtype=torch.float64)[:d, :d]
+    return full.new_tensor([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])[:d, :d]

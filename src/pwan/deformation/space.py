@@ -21,10 +21,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pwan.arrays import real_array
 from pwan.deformation.kernels import Displacement, KernelName, KernelSum
 from pwan.deformation.surface_map import SURFACE, SurfaceDisplacement
 from pwan.files import in_one_move
 from pwan.normalisation import Frame
+from pwan.words import transform_words
 
 BLOCK_NUMBERS = 1 << 18  # kernel values held at once: 2 MB, which a processor's cache holds
 FORMAT = "pwan transform 1"  # of the file that a transform is kept in
@@ -91,6 +93,9 @@ class SpaceTransform:
         if not len(determinants):
             raise ValueError("the folded share of no points is not defined; give at least one point")
         return float((determinants < 0).sum()) / len(determinants)
+
+    def __repr__(self) -> str:
+        return transform_words(type(self).__name__, self.to_dict())
 
     def to_dict(self) -> dict[str, Any]:
         """What JSON can hold of it, in input coordinates: moved = y @ affine + translation + V(y).
@@ -168,18 +173,14 @@ class SpaceTransform:
     @torch.no_grad()
     def _in_blocks(self, points: Any, of_block: Callable[[Tensor], Tensor], shape: tuple[int, ...]) -> Any:
         """``of_block`` from (n, D) to (n, *shape) for all points, a block at a time, as the kind of array given."""
-        given = points.detach() if isinstance(points, Tensor) else np.asarray(points)
+        given = real_array("points", points)
         if given.ndim != 2 or given.shape[1] != self._dimension:
             raise ValueError(f"points must have shape (M, {self._dimension}), got {tuple(given.shape)}")
-        real = not given.is_complex() if isinstance(given, Tensor) else given.dtype.kind in "iuf"
-        if not real:
-            raise ValueError(f"points must hold real numbers, got an array of {given.dtype}")
-        out = torch.empty(len(given), *shape, dtype=torch.float64)
+        out = torch.empty(len(given), *shape, dtype=torch.float64, device="cpu")
         rows = max(1, BLOCK_NUMBERS // max(1, len(self.displacement.centres), self._dimension**2))
         for start in range(0, len(given), rows):
-            part = given[start : start + rows]
-            block = part.cpu() if isinstance(part, Tensor) else torch.from_numpy(np.array(part, np.float64, order="C"))
-            out[start : start + rows] = of_block(block.double())
+            block = torch.from_numpy(np.array(given[start : start + rows], np.float64, order="C"))
+            out[start : start + rows] = of_block(block)
         return out.to(points.device) if isinstance(points, Tensor) else out.numpy()
 
 

@@ -33,7 +33,7 @@ class Transform:
         extra = 0 if kind != "nonrigid" else r if basis is None else basis.shape[-1]
         parameters = source.new_zeros(b, d + 1 + extra, d)
         if kind != "rigid":
-            parameters[:, :d] = torch.eye(d, dtype=source.dtype)
+            parameters[:, :d] = torch.eye(d, dtype=source.dtype, device=source.device)
         self.parameters = torch.nn.Parameter(parameters, requires_grad=False)
 
     def part(self, rows: Tensor) -> Transform:
@@ -82,9 +82,9 @@ class Transform:
         out, d = torch.zeros_like(self.parameters), self.dimension
         affine_gradient = torch.bmm(self.source.mT, gradient)  # (B, D, D)
         if self.kind == "rigid":
-            with torch.enable_grad():
-                at = self.parameters if parameters is None else parameters
-                vector = at[:, :d].detach().requires_grad_()
+            at = self.parameters if parameters is None else parameters
+            with torch.inference_mode(False), torch.enable_grad():
+                vector = at[:, :d].detach().clone().requires_grad_()
                 (affine_gradient,) = torch.autograd.grad(rotation_matrix(vector), vector, affine_gradient)
         out[:, :d] = affine_gradient
         out[:, d] = gradient.sum(1)

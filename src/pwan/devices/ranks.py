@@ -283,7 +283,7 @@ def launch(work: Callable[..., Any], devices: Sequence[str], *arguments: Any) ->
             torch.multiprocessing.ProcessExitedException,
         ) as error:
             raise RuntimeError(f"rank {error.error_index} of {len(devices)} failed: {error}") from error
-        return torch.load(Path(folder) / "result", weights_only=False)
+        return torch.load(Path(folder) / "result", map_location="cpu", weights_only=False)
 
 
 def _live(rank: int, work: Callable[..., Any], devices: list[str], folder: Path, arguments: tuple[Any, ...]) -> None:

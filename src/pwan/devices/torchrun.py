@@ -52,7 +52,7 @@ class Crew:
     def follow(self, do: Callable[..., Any]) -> None:
         """Do what rank 0 calls for, ``do(ranks, device, *work)``, until nothing is left to do."""
         while folder := self._call():
-            devices, work = torch.load(Path(folder) / "work", weights_only=False)
+            devices, work = torch.load(Path(folder) / "work", map_location="cpu", weights_only=False)
             try:
                 with self._group(devices) as ranks:
                     do(ranks, devices[self.rank], *work)
@@ -72,7 +72,7 @@ class Crew:
         self.calls += 1
         with member(devices[self.rank], self.rank, self.size, meeting) as ranks:
             yield ranks
-            ranks.sum(torch.zeros(1, device=devices[self.rank]))
+            ranks.sum(torch.zeros(1, dtype=torch.float32, device=devices[self.rank]))
 
     def _call(self) -> str:
         while not self.store.check([self._key()]):

@@ -89,8 +89,8 @@ def register_each(
     started = time.perf_counter()
     normalised, frame = normalise(problem, normalisation)
     shared = (time.perf_counter() - started) / b  # of each problem's time
-    affine = torch.eye(d, dtype=torch.float64).repeat(b, 1, 1)
-    translation, displacement = torch.zeros(b, 1, d).double(), torch.zeros(b, r, d).double()
+    affine = torch.eye(d, dtype=torch.float64, device="cpu").repeat(b, 1, 1)
+    translation, displacement = affine.new_zeros(b, 1, d), affine.new_zeros(b, r, d)
     seconds, steps, status, reasons = [shared] * b, [0] * b, [OK] * b, [""] * b
     history: list[dict[str, list[float]]] = [{} for _ in range(b)]
     displacements: list[Displacement | None] = [KernelSum.zero(d)] * b

@@ -45,7 +45,7 @@ def register(
     begin = identity = transform.parameters.detach()
     pull = Pull.of(normalised, transform, normalised.reference, settings.pull)
     if pull is not None:  # where the first fit would go with the landmarks alone
-        ridge = torch.full(identity.shape[1:2], soft.smoothness, dtype=torch.float64)
+        ridge = identity.new_full(identity.shape[1:2], soft.smoothness)
         ridge[: source.shape[2]], ridge[source.shape[2]] = soft.affine_ridge, 0.0
         begin = pull.settled(identity, ridge * soft.sigma_start / source.shape[1])
 

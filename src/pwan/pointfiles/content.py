@@ -63,6 +63,12 @@ class PointFile:
     format: str
     layout: dict[str, Any]
 
+    def __repr__(self) -> str:
+        held = [f"{len(self.points)} points in {self.points.shape[1]}-D"]
+        held += [] if self.faces is None else [f"{len(self.faces)} faces"]
+        held += [f"fields {', '.join(self.fields)}"] if self.fields else []
+        return "\n  ".join((f"PointFile: {self.path.name} ({self.format}), {'; '.join(held)}", *self.notes))
+
     @property
     def normal_names(self) -> tuple[str, ...]:
         """The names of the fields that are the normals' components (three, or two in the plane), or of the one field

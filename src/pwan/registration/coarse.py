@@ -109,7 +109,7 @@ def sampled(problem: RegistrationProblem, seeds: Sequence[int], points: int = CO
     share = min(1.0, share, MOST / max(r, q))
     landmarks, weights = problem.landmarks, problem.landmark_weights
     if landmarks is not None and landmarks.shape[1] > points // 2:
-        most = torch.ones(landmarks.shape[:2]) if weights is None else weights
+        most = problem.source.new_ones(landmarks.shape[:2]) if weights is None else weights
         kept = most.argsort(dim=1, descending=True, stable=True)[:, : points // 2]
         landmarks, weights = take_rows(landmarks, kept), None if weights is None else weights.gather(1, kept)
     rows = []
@@ -154,7 +154,7 @@ def turned_round(problem: RegistrationProblem, running: Sequence[pipeline.Regist
     """
     distance = problem.distance
     if distance is not None:
-        distance = distance / torch.tensor([_unit(registration) for registration in running], dtype=torch.float64)
+        distance = distance / distance.new_tensor([_unit(registration) for registration in running])
     return RegistrationProblem(
         source=problem.reference,
         reference=problem.source,
@@ -217,7 +217,9 @@ def led_back(running: pipeline.Registration, onto_source: RegistrationResult) ->
 def _inverse(running: pipeline.Registration, plan: Tensor) -> SpaceMap:
     """A map with two sheets near each other has no inverse of its own: each source point goes where the optimal
     transport ``plan`` (q, r) takes it from the reference brought to it, as smoothly as the transform can."""
-    partner = torch.stack((torch.arange(plan.shape[1]), plan.argmax(0)), -1)  # (r, 2)
+    nearest = plan.argmax(0)
+    rows = torch.arange(len(nearest), dtype=nearest.dtype, device=nearest.device)
+    partner = torch.stack((rows, nearest), -1)  # (r, 2)
     setup = running.solver.setup
     pull = Pull(setup.transform, setup.reference, partner[None], plan.sum(0)[None], GUESS)
     maps = running.space_maps(equilibrium(pull, setup.transform, setup.coherence, running.settings))

@@ -179,4 +179,4 @@ def reach(reference: Tensor, least: float) -> Tensor:
     for points in reference.numpy():
         some = points[:: max(1, len(points) // SPACED)]
         spacings.append(float(np.median(KDTree(points).query(some, 2)[0][:, 1])))
-    return 2.0 * torch.tensor(spacings, dtype=torch.float64).clamp(min=least / 2.0)
+    return 2.0 * reference.new_tensor(spacings).clamp(min=least / 2.0)

@@ -75,6 +75,11 @@ class Outcome:
     verdict: Verdict
     seconds: float
 
+    def __repr__(self) -> str:
+        files = f"{self.pair.source_file.path.name} onto {self.pair.reference_file.path.name}"
+        trust = "looks good" if self.verdict.trusted else "not to be trusted as it is"
+        return "\n  ".join((f"Outcome: {files}, {trust}, {self.seconds:.3g} s", *self.verdict.sentences))
+
 
 def files(settings: ScanSettings) -> dict[str, Path]:
     """The files that a run with these settings writes, by what they hold."""

@@ -28,13 +28,14 @@ def random_deformation(
     """
     rank = min(rank, len(shape_points))
     centres = shape_points[centre_generator.choice(len(shape_points), rank, replace=False)]
-    factor = nystrom(torch.as_tensor(centres).unsqueeze(0), torch.arange(rank).unsqueeze(0), beta)
+    rows = torch.arange(rank, dtype=torch.int64, device="cpu")
+    factor = nystrom(torch.from_numpy(centres).unsqueeze(0), rows.unsqueeze(0), beta)
     weights = torch.from_numpy(generator.standard_normal((rank, shape_points.shape[1])))  # U, (k, D)
     weights /= math.sqrt(deformation_lambda)
 
     def displacement(points: np.ndarray) -> np.ndarray:
         # in blocks, so that a million points do not hold a million rows of Phi at once
-        blocks = torch.as_tensor(points).unsqueeze(0).split(65536, dim=1)
+        blocks = torch.from_numpy(points).unsqueeze(0).split(65536, dim=1)
         return torch.cat([factor.basis(block)[0] @ weights for block in blocks]).numpy()
 
     return displacement

@@ -51,10 +51,10 @@ def make_problem(shape: Shape, settings: SynthesisSettings, *, seed: int, trials
     return RegistrationProblem(
         source=torch.from_numpy(np.stack(sources)),
         reference=torch.from_numpy(np.stack(references)),
-        mass=torch.tensor(masses, dtype=torch.float64),
+        mass=torch.from_numpy(np.array(masses, dtype=np.float64)),
         distance=None
         if settings.distance is None
-        else torch.tensor([settings.distance] * len(trials), dtype=torch.float64),
+        else torch.from_numpy(np.full(len(trials), settings.distance, dtype=np.float64)),
         truth=torch.from_numpy(np.stack(truths)),
     )
 

@@ -21,7 +21,9 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from pwan.arrays import real_array
 from pwan.randomness import numpy_generator
+from pwan.surroundings import undisturbed
 from pwan.transport import TransportProblem, TransportResult
 from pwan.transport.objective import Kind, objective
 from pwan.transport.potential import PotentialNetwork
@@ -102,11 +104,13 @@ class Potential:
     scale: float
     threshold: float
 
+    @undisturbed()
     def __call__(self, points: ArrayLike | Tensor) -> np.ndarray:
         """f at (N, D) points in input coordinates, (N,)."""
         output = self.network.output(self._features(points))[0]
         return (output.clamp(0.0, self.threshold) * -self.scale).cpu().numpy()
 
+    @undisturbed()
     def gradient(self, points: ArrayLike | Tensor) -> np.ndarray:
         """The gradient of f at (N, D) points, (N, D), without unit; 0 where f is at one of its bounds."""
         output, gradient = self.network.output_and_gradient(self._features(points))
@@ -114,14 +118,13 @@ class Potential:
         return (-gradient * inside[..., None])[0].cpu().numpy()
 
     def _features(self, points: ArrayLike | Tensor) -> Tensor:
-        # a copy, because torch warns of read-only arrays
-        given = points if isinstance(points, Tensor) else torch.tensor(np.array(points, dtype=np.float64))
-        given = given.detach().to(self.centre)
+        given = torch.from_numpy(np.array(real_array("points", points), dtype=np.float64)).to(self.centre)
         if given.ndim != 2 or given.shape[1] != self.centre.shape[2]:
             raise ValueError(f"points must have shape (N, {self.centre.shape[2]}), got {tuple(given.shape)}")
         return self.network.features((given[None] - self.centre) / self.scale)
 
 
+@undisturbed()
 def solve(
     problems: Sequence[TransportProblem],
     settings: NeuralSettings,
@@ -156,7 +159,7 @@ def solve(
 
 def _standardise(problems: Sequence[TransportProblem], device: torch.device) -> _Batch:
     def stack(rows: Sequence[Any]) -> Tensor:
-        return torch.as_tensor(np.array(rows, dtype=np.float64), device=device)
+        return torch.from_numpy(np.array(rows, dtype=np.float64)).to(device)
 
     points = stack([np.concatenate((p.reference, p.source)) for p in problems])
     centre = points.mean(1, keepdim=True)
@@ -212,9 +215,9 @@ def _train(batch: _Batch, settings: NeuralSettings, observer: Callable[[int, int
 def _segments(batch: _Batch, count: int, generator: np.random.Generator) -> Tensor:
     """Random points of random segments between the sets, (B, count, D); the same draws in every problem."""
     r = batch.points.shape[1] - batch.q
-    start = torch.as_tensor(generator.integers(batch.q, size=count))
-    end = torch.as_tensor(generator.integers(r, size=count)) + batch.q
-    at = torch.as_tensor(generator.random(count)).to(batch.points)[:, None]
+    start = torch.from_numpy(generator.integers(batch.q, size=count))
+    end = torch.from_numpy(generator.integers(r, size=count)) + batch.q
+    at = torch.from_numpy(generator.random(count)).to(batch.points)[:, None]
     return torch.lerp(batch.points[:, start], batch.points[:, end], at)
 
 
@@ -237,6 +240,10 @@ def _certify(batch: _Batch, network: PotentialNetwork, settings: NeuralSettings)
     bound, _, _ = batch.evaluate(output[:, :n] / norm.clamp(min=1.0)[:, None], clip_reference=True)
     if not bool(torch.isfinite(value).all()):
         raise RuntimeError(f"the updates of the potential diverged; lower step_size (it is {settings.step_size})")
+    m = len(batch.mass)
+    value, bound = (  # what the theorems promise, where rounding leaves a last digit
+        torch.cat((values[:m].clamp(min=0.0), values[m:].clamp(max=0.0))) for values in (value, bound)
+    )
     return [
         TransportResult(
             value=float(value[i] * unit[i]),

@@ -19,6 +19,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -77,19 +78,21 @@ class PotentialNetwork:
         self.frequencies = torch.stack(frequencies).to(device) if m else None  # (B, D, m)
 
     def _initial(self, seed: int) -> tuple[Tensor, Tensor]:
-        arch, generator = self.architecture, torch_generator(seed, "network")
-        frequencies = arch.frequency * torch.randn(self.dimension, arch.features, generator=generator)
+        arch = self.architecture
+        like: dict[str, Any] = {"dtype": torch.float32, "device": "cpu"}
+        draw: dict[str, Any] = {"generator": torch_generator(seed, "network"), **like}
+        frequencies = arch.frequency * torch.randn(self.dimension, arch.features, **draw)
         out = arch.widths[-1] + (arch.widths[1] if self.skip else 0)
         pieces = []
         for n_in, n_out in [*self.shapes, (out, 1)]:
             last = n_out == 1 and n_in == out
             bound = 1 / math.sqrt(n_in)
             if arch.init == "torch":
-                weight = (torch.rand(n_in, n_out, generator=generator) * 2 - 1) * bound
-                bias = (torch.rand(n_out, generator=generator) * 2 - 1) * bound
+                weight = (torch.rand(n_in, n_out, **draw) * 2 - 1) * bound
+                bias = (torch.rand(n_out, **draw) * 2 - 1) * bound
             else:
                 std = 0.1 * bound if last else math.sqrt(2 / (1 + arch.slope**2)) * bound
-                weight, bias = std * torch.randn(n_in, n_out, generator=generator), torch.zeros(n_out)
+                weight, bias = std * torch.randn(n_in, n_out, **draw), torch.zeros(n_out, **like)
             pieces += [weight.flatten(), bias]
         return torch.cat(pieces), frequencies
 

@@ -76,7 +76,7 @@ def predict(sizes: Sequence[float], values: Sequence[float], points: int) -> flo
 
 def _repeated(problem: RegistrationProblem, points: int) -> RegistrationProblem:
     """A problem of one kind in another size: the same points again and again."""
-    rows = torch.arange(points) % problem.source.shape[1]
+    rows = torch.arange(points, dtype=torch.int64, device=problem.source.device) % problem.source.shape[1]
     mass = None if problem.mass is None else problem.mass * points / problem.source.shape[1]
     return replace(problem, source=problem.source[:, rows], reference=problem.reference[:, rows], mass=mass, truth=None)
 
