@@ -14,12 +14,24 @@ import pytest
 from pwan.pointfiles import read_points
 from pwan.randomness import numpy_generator
 from tests.pointfiles import makers
-from tests.pointfiles.makers import POINTS
+from tests.pointfiles.makers import FACES, POINTS
 
 CASES = Path(os.environ.get("PWAN_CASES", ""))
 EXPECTED = json.loads((CASES / "expected.json").read_text("utf-8")) if os.environ.get("PWAN_CASES") else {}
 KEYS = {"R53_two_arrays.npz": "source", "R53_structured.npy": "x"}  # where the case says "one of the names in the file"
 PLAIN = ("mat 4", "xyz", "csv", "pts", "utf-16", "gz")  # have no first bytes of their own
+
+
+@pytest.mark.parametrize("kind", makers.every())
+def test_every_format(tmp_path, kind):
+    name, content = makers.every()[kind]
+    (tmp_path / name).write_bytes(content)
+    result = read_points(tmp_path / name)
+    np.testing.assert_allclose(result.points, POINTS, rtol=0, atol=1e-6)
+    assert result.points.dtype == np.float64 and result.points.flags.c_contiguous
+    np.testing.assert_array_equal(result.rows, np.arange(len(POINTS)))
+    if result.faces is not None:
+        assert result.faces.tolist() == FACES
 
 
 @pytest.mark.parametrize("kind", [kind for kind in makers.every() if kind not in PLAIN])

@@ -15,8 +15,13 @@ from pathlib import Path
 
 import numpy as np
 
-from pwan.pointfiles import detect, las, matlab, mesh, numpy_files, pcd, ply, text
+from pwan.pointfiles import detect
+from pwan.pointfiles.arrays import matlab, numpy_files
+from pwan.pointfiles.clouds import las, pcd
 from pwan.pointfiles.content import Content, Fault, PointFile, finish
+from pwan.pointfiles.mesh import obj, off, stl
+from pwan.pointfiles.ply import read as ply
+from pwan.pointfiles.text import read as text
 from pwan.pointfiles.write import Written, write_points
 
 __all__ = ["PointFile", "Written", "read_points", "write_points"]
@@ -24,9 +29,9 @@ __all__ = ["PointFile", "Written", "read_points", "write_points"]
 Key = str | Sequence[str]
 READERS: dict[str, Callable[[bytes, Key | None], Content]] = {
     "ply": ply.read,
-    "obj": mesh.read_obj,
-    "off": mesh.read_off,
-    "stl": mesh.read_stl,
+    "obj": obj.read,
+    "off": off.read,
+    "stl": stl.read,
     "pcd": pcd.read,
     "npy": numpy_files.read_npy,
     "npz": numpy_files.read_npz,

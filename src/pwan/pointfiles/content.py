@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -124,6 +125,17 @@ def check_faces(corners: NDArray, points: int) -> None:
             f"expected faces between the file's {points} points (numbers 0 to {points - 1}), found a face at point "
             f"number {int(wrong[0])}. The file is damaged or cut off: export it again."
         )
+
+
+def checked_faces(
+    counts: Sequence[int], corners: Sequence[int], points: int, notes: list[str]
+) -> NDArray[np.int64] | None:
+    """(F, K) as :func:`face_array` of checked corners; None without faces."""
+    if not counts:
+        return None
+    flat = np.array(corners, dtype=np.int64)
+    check_faces(flat, points)
+    return face_array(np.array(counts, dtype=np.int64), flat, notes)
 
 
 def finish(content: Content, path: Path, format: str, drop_invalid: bool) -> PointFile:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pwan.pointfiles import archive
 from pwan.pointfiles.content import Fault
-from pwan.pointfiles.mesh import STL_HEAD
+from pwan.pointfiles.mesh.stl import HEAD as STL_HEAD
 
 SUFFIXES = {
     **dict.fromkeys(("ply", "obj", "off", "stl", "pcd", "npy", "npz", "las", "laz", "mat"), ""),

@@ -16,24 +16,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pwan.files import in_one_move
-from pwan.pointfiles import write_arrays, write_clouds, write_mesh, write_text
+from pwan.pointfiles.arrays import write as arrays
+from pwan.pointfiles.clouds import las, pcd
 from pwan.pointfiles.content import PointFile
 from pwan.pointfiles.detect import UNPACKED
-from pwan.pointfiles.write_common import Moved, extent_of, real_type, split
+from pwan.pointfiles.mesh import obj, off, stl
+from pwan.pointfiles.moved import Moved, extent_of, real_type, split
+from pwan.pointfiles.ply import write as ply
+from pwan.pointfiles.text import write as text
 
 WRITERS: dict[str, Callable[[BinaryIO, Moved], None]] = {
-    "ply": write_mesh.write_ply,
-    "obj": write_mesh.write_obj,
-    "off": write_mesh.write_off,
-    "stl": write_mesh.write_stl,
-    "pcd": write_clouds.write_pcd,
-    "las": write_clouds.write_las,
-    "laz": write_clouds.write_las,
-    "npy": write_arrays.write_npy,
-    "npz": write_arrays.write_npz,
-    "mat": write_arrays.write_mat,
-    "raw": write_arrays.write_raw,
-    "text": write_text.write_text,
+    "ply": ply.write,
+    "obj": obj.write,
+    "off": off.write,
+    "stl": stl.write,
+    "pcd": pcd.write,
+    "las": las.write,
+    "laz": las.write,
+    "npy": arrays.write_npy,
+    "npz": arrays.write_npz,
+    "mat": arrays.write_mat,
+    "raw": arrays.write_raw,
+    "text": text.write,
 }
 
 

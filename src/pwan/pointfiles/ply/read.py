@@ -12,10 +12,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pwan.pointfiles import numerals, ply_header
+from pwan.pointfiles import numerals
 from pwan.pointfiles.columns import chosen, flat, listed
 from pwan.pointfiles.content import Content, Fault, face_array
-from pwan.pointfiles.ply_header import ENCODINGS, Element, Property
+from pwan.pointfiles.ply import header as ply_header
+from pwan.pointfiles.ply.header import ENCODINGS, Element, Property
 
 TRAILING = 4  # bytes of blanks that a file may have behind its last element
 

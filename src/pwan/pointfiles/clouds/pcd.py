@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +16,12 @@ from numpy.typing import NDArray
 from pwan.pointfiles import numerals
 from pwan.pointfiles.columns import chosen, flat, listed
 from pwan.pointfiles.content import Content, Fault
+from pwan.pointfiles.moved import Moved, coordinate_types, extra_columns, text_rows, write_all
 
 WORDS = ("VERSION", "FIELDS", "SIZE", "TYPE", "COUNT", "WIDTH", "HEIGHT", "VIEWPOINT", "POINTS", "DATA")
 LARGEST_RATIO = 100  # of bytes to packed bytes; three bytes of LZF stand for 264 at most
 SINGLE = ("WIDTH", "HEIGHT", "POINTS", "DATA")  # words that one value follows
+KINDS = {"f": "F", "i": "I", "u": "U"}  # numpy's letter: the header's
 SIZES = {"F": (4, 8), "I": (1, 2, 4, 8), "U": (1, 2, 4, 8)}
 
 
@@ -214,3 +216,64 @@ def _short(points: int, held: int) -> Fault:
 
 def _line(error: Exception) -> str:
     return re.sub(r"\s+", " ", f"{type(error).__name__} {error}")[:120]
+
+
+def write(stream: BinaryIO, moved: Moved) -> None:
+    """The source's encoding, viewpoint, fields and types, then the extra fields; padding is not carried."""
+    from pypcd4 import Encoding, MetaData, PointCloud
+
+    layout, count = moved.like.layout, len(moved.points)
+    names, declared = layout["coordinates"], layout["types"]
+    types = coordinate_types(moved, [np.dtype(declared[name]) for name in names])
+    axes = {name: column.astype(type) for name, column, type in zip(names, moved.points.T, types, strict=True)}
+    columns = {
+        name: axes[name] if name in axes else _as_declared(moved.fields[name], np.dtype(declared[name]))
+        for name in declared
+    }
+    columns |= extra_columns(moved, types[0])
+    width, height = layout["width"], layout["height"]
+    if width * height != count:
+        width, height = count, 1
+        if layout["height"] > 1:
+            moved.notes.append("the organised cloud is written as one row, because points were dropped from it")
+    kind = Encoding(layout["data"])
+    header: dict[str, Any] = {
+        "fields": tuple(columns),
+        "size": tuple(column.dtype.itemsize for column in columns.values()),
+        "type": tuple(KINDS[column.dtype.kind] for column in columns.values()),
+        "count": tuple(1 if column.ndim == 1 else column.shape[1] for column in columns.values()),
+        "viewpoint": _viewpoint(layout["viewpoint"]),
+    }
+    meta = MetaData(**header, points=count, width=width, height=height, data=kind)
+    if kind is Encoding.ASCII:  # pypcd4 rounds to ten decimals
+        stream.write(meta.compose_header().encode())
+        write_all(stream, text_rows(list(columns.values())))
+        return
+    rows = np.zeros(count, meta.build_dtype())
+    for name, column in columns.items():
+        if column.ndim == 1:
+            rows[name] = column
+            continue
+        # packed, a field stands point by point, while pypcd4 packs one component after the other
+        parts = column.reshape(column.shape[1], count) if kind is Encoding.BINARY_COMPRESSED else column.T
+        for place, part in enumerate(parts):
+            rows[f"{name}__{place:04d}"] = part
+    held = io.BytesIO()
+    PointCloud(meta, rows).save(held, kind)
+    stream.write(held.getvalue())
+
+
+def _viewpoint(words: list[str]) -> tuple[float, ...]:
+    """The seven numbers of the header's line; those of no viewpoint where it holds something else."""
+    values = [numerals.number(word) for word in words]
+    found = tuple(value for value in values if value is not None)
+    return found if len(found) == len(values) == 7 else (0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)
+
+
+def _as_declared(values: NDArray, declared: np.dtype) -> NDArray:
+    """The values in the header's type, unless that is whole and cannot hold them."""
+    if declared.kind == "f":
+        return values.astype(declared)
+    with np.errstate(all="ignore"):
+        cast = values.astype(declared)
+    return cast if np.array_equal(cast, values) else values

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from pwan.pointfiles import PointFile, read_points
-from pwan.pointfiles.ply_header import TYPES
+from pwan.pointfiles.ply.header import TYPES
 from pwan.randomness import numpy_generator
 
 POINTS = numpy_generator(0, "ply").normal(size=(7, 3)).astype(np.float32)

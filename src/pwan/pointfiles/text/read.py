@@ -15,11 +15,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from pwan.pointfiles import numerals, preamble
+from pwan.pointfiles import numerals
 from pwan.pointfiles.columns import chosen, coordinates, listed
 from pwan.pointfiles.content import Content, Fault
 from pwan.pointfiles.encodings import decoded
-from pwan.pointfiles.separators import Separator, found_in, loadtxt_separator, without_comment
+from pwan.pointfiles.text import preamble
+from pwan.pointfiles.text.separators import Separator, found_in, loadtxt_separator, without_comment
 
 INDEX_FROM = 3  # rows from which a first column 0, 1, 2, ... in front of three others is taken for a row number
 

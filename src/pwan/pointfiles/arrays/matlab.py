@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pwan.pointfiles import archive
+from pwan.pointfiles.arrays.numpy_files import from_named
 from pwan.pointfiles.content import Content, Fault
-from pwan.pointfiles.numpy_files import from_named
 
 HEAD = 128  # bytes of version 5 before its elements
 STORED = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}

@@ -6,13 +6,15 @@ import io
 import re
 import struct
 from collections.abc import Sequence
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pwan.pointfiles import laz
+from pwan.pointfiles.clouds import laz
 from pwan.pointfiles.columns import no_key
 from pwan.pointfiles.content import LARGEST, Content, Fault
+from pwan.pointfiles.moved import Moved
 
 CHUNK = 1_000_000  # points unpacked at a time, so that a wrong count takes no memory
 
@@ -137,3 +139,56 @@ def _short(count: int, held: int) -> Fault:
         f"expected {count} points, as the header promises, found {held}. The file is cut off or its header is wrong: "
         "export it again."
     )
+
+
+def write(stream: BinaryIO, moved: Moved) -> None:
+    """The source's version, point format, scales, offsets, records (coordinate system) and dimensions; extra ones.
+
+    Points are rounded to the source's scale. Only where they leave the range of its 32-bit numbers are the offsets, and
+    if need be the scales, new ones.
+    """
+    import laspy
+
+    layout = moved.like.layout
+    try:
+        header = laspy.LasHeader(version=layout["version"], point_format=layout["point_format"])
+    except laspy.LaspyException:  # 1.0, or a point format that came later than the version
+        header = laspy.LasHeader(version="1.4", point_format=layout["point_format"])
+        moved.notes.append(f"written as LAS 1.4: points of this kind are not written as {layout['version']}")
+    header.scales, header.offsets = _grid(moved, np.array(layout["scales"]), np.array(layout["offsets"]))
+    header.global_encoding.value = layout["global_encoding"]
+    for record in layout["records"]:
+        header.vlrs.append(laspy.VLR(*record))
+    standard = set(header.point_format.dimension_names)
+    extra = {name: values for name, values in moved.fields.items() if name not in standard} | moved.columns()
+    header.add_extra_dims(
+        [
+            laspy.ExtraBytesParams(name, f"{column.shape[1] if column.ndim == 2 else 1}{column.dtype.str[1:]}")
+            for name, column in extra.items()
+        ]
+    )
+    cloud = laspy.LasData(header, laspy.ScaleAwarePointRecord.zeros(len(moved.points), header=header))
+    whole = np.rint((moved.points - header.offsets) / header.scales).astype(np.int32)
+    cloud.X, cloud.Y, cloud.Z = whole.T
+    for name, values in (moved.fields | extra).items():
+        cloud[name] = values
+    if layout["later_records"]:
+        cloud.evlrs = laspy.vlrs.vlrlist.VLRList([laspy.VLR(*record) for record in layout["later_records"]])
+    held = io.BytesIO()
+    cloud.write(held, do_compress=layout["compressed"])
+    stream.write(held.getvalue())
+
+
+def _grid(moved: Moved, scales: NDArray, offsets: NDArray) -> tuple[NDArray, NDArray]:
+    """(3,), (3,) the scales and offsets with which the points fit into 32 bits."""
+    largest = 2**31 - 1
+    if (np.abs(moved.points - offsets) <= largest * np.abs(scales)).all():
+        return scales, offsets
+    low, high = moved.points.min(axis=0), moved.points.max(axis=0)
+    moved.notes.append("new offsets: the moved points lie beyond the range of the source's")
+    offsets = np.rint((low + high) / 2)
+    needed = np.maximum(high - offsets, offsets - low) / largest  # (3,)
+    if (needed > np.abs(scales)).any():
+        scales = np.where(needed > np.abs(scales), 10.0 ** np.ceil(np.log10(np.maximum(needed, 1e-300))), scales)
+        moved.notes.append(f"new scales {', '.join(f'{scale:g}' for scale in scales)}: the moved points extend further")
+    return scales, offsets

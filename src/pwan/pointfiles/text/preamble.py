@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pwan.pointfiles import numerals
 from pwan.pointfiles.columns import coordinates, listed
 from pwan.pointfiles.content import Fault
-from pwan.pointfiles.separators import Separator, without_comment
+from pwan.pointfiles.text.separators import Separator, without_comment
 
 SAMPLE = 200  # rows by which separator and header are judged
 HEADS = 30  # lines of text that may stand before the first row

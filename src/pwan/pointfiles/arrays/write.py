@@ -10,7 +10,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from pwan.pointfiles.write_common import Moved, coordinate_types, extent_of, extra_columns, loses, rounding
+from pwan.pointfiles.moved import Moved, coordinate_types, extent_of, extra_columns, loses, rounding
 
 
 def write_npy(stream: BinaryIO, moved: Moved) -> None:

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from pwan.pointfiles.columns import coordinates, listed
 from pwan.pointfiles.encodings import BOMS
-from pwan.pointfiles.write_common import AXES, Moved, spelled, text_rows
+from pwan.pointfiles.moved import AXES, Moved, spelled, text_rows
 
 
-def write_text(stream: BinaryIO, moved: Moved) -> None:
+def write(stream: BinaryIO, moved: Moved) -> None:
     """The source's separator, decimal sign, encoding, header, count line and columns in their order, extra ones behind.
 
     Two coordinates without a header get one where columns are added, which would else be taken for z. The chemists' XYZ
