@@ -9,8 +9,8 @@ import numpy as np
 from pwan import read_points, write_points
 from pwan.pointfiles import PointFile
 
-CANNOT = ("obj", "off", "stl", "npy", "raw")  # hold no new values of each point
-NAMELESS = ("xyz", "pts", "utf-16", "gz")  # columns without names are added to
+CANNOT = ("obj", "off", "stl", "npy", "raw", "markups")  # hold no new values of each point
+NAMELESS = ("xyz", "pts", "swc", "utf-16", "gz")  # columns without names are added to
 DISPLACED = ("displacement_x", "displacement_y", "displacement_z")
 TURN = np.array([[0.6, -0.8, 0], [0.8, 0.6, 0], [0, 0, 1]])
 UTM = np.array([500_000.0, 4_600_000.0, 320.0])  # a place on a map, metres

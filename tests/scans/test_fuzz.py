@@ -97,7 +97,7 @@ def called(folder: Path, path: Path, capsys: Any, *more: str) -> tuple[int | Non
 
 def test_good_files_are_counted_right() -> None:
     counts = {kind: damage.count(kind, good) for kind, (_, good) in makers.every().items()}
-    assert set(counts.values()) == {len(makers.POINTS)} and len(counts) == 25
+    assert set(counts.values()) == {len(makers.POINTS)} and len(counts) == 28
 
 
 @pytest.mark.parametrize("kind", makers.every())

@@ -43,8 +43,10 @@ Moves the points of SOURCE onto those of REFERENCE (PLY, OBJ, OFF, STL, PCD, LAS
   scale=true             look for a scale too, for files in different units
   sample=5000            register points drawn on the faces of SOURCE, and move its vertices
   drop_invalid=true      leave out points that are not finite
+  keep_flagged=true      take points that a LAS file flags as withheld or as noise
   overwrite=true         write over earlier results
-  source_key=, reference_key=   the array of an NPZ or MAT file, or the columns of a table: x,y,z
+  columns=, source_columns=, reference_columns=   which columns are x, y, z: names or numbers, as 2,3,4
+  source_key=, reference_key=   the array of an NPZ or MAT file
   source_raw=, reference_raw=   type and columns of a headerless file: "float32 x 4"
   seed=0                 another seed gives another result
   method=pwan            {methods}
@@ -76,17 +78,16 @@ def main(arguments: Sequence[str]) -> int:
     if any(argument in ("-h", "--help") for argument in arguments):
         print(_usage())
         return OK
-    settings: ScanSettings | None = None
     try:
         settings = parse(arguments)
         with warnings.catch_warnings(), ExitStack() as stack:
             warnings.filterwarnings("ignore", message="the extents differ")  # said already, in words for files
-            outcome = register_files(settings, tell=lambda text: tqdm.write(text), observer=_bar(stack))
+            outcome = register_files(settings, tell=lambda text: tqdm.write(_as_settings(text)), observer=_bar(stack))
     except KeyboardInterrupt:
         print("\nStopped. Nothing was written.", file=sys.stderr)
         return STOPPED
     except (ValueError, OSError, ImportError) as error:  # ImportError: a method's own package
-        print(f"error: {_words(error, settings)}", file=sys.stderr)
+        print(f"error: {_words(error)}", file=sys.stderr)
         return WRONG_INPUT
     except MemoryError:
         print("error: not enough memory; register fewer points with sample=, or a thinner scan", file=sys.stderr)
@@ -199,19 +200,19 @@ def _bar(stack: ExitStack) -> Observer:
     return observe
 
 
-def _words(error: Exception, settings: ScanSettings | None) -> str:
+def _words(error: Exception) -> str:
     if isinstance(error, FileNotFoundError) and error.filename:
         return f"{error.filename}: there is no such file; check the path"
     if isinstance(error, IsADirectoryError) and error.filename:
         return f"{error.filename}: this is a folder; expected a file of points"
     if isinstance(error, OSError) and error.filename:
         return f"{error.filename}: {error.strerror}"
-    text = re.sub(r"\b(drop_invalid|overwrite)=True\b", r"\1=true", str(error))  # as it is written here
-    if settings is not None:
-        for role in ("source", "reference"):
-            if text.startswith(f"{Path(getattr(settings, role))}: "):
-                return re.sub(r"(?<=\s)(key|raw)(?==\S)", rf"{role}_\1", text)
-    return text
+    return _as_settings(str(error))
+
+
+def _as_settings(text: str) -> str:
+    """A sentence with the settings as they are written here."""
+    return re.sub(r"\b(drop_invalid|overwrite|keep_flagged)=True\b", r"\1=true", text)
 
 
 def _usage() -> str:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pwan.files import in_one_move
+from pwan.pointfiles import markups
 from pwan.pointfiles.arrays import write as arrays
 from pwan.pointfiles.clouds import las, pcd
 from pwan.pointfiles.content import PointFile
@@ -37,6 +38,7 @@ WRITERS: dict[str, Callable[[BinaryIO, Moved], None]] = {
     "npz": arrays.write_npz,
     "mat": arrays.write_mat,
     "raw": arrays.write_raw,
+    "markups": markups.write,
     "text": text.write,
 }
 

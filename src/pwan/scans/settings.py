@@ -31,6 +31,9 @@ class ScanSettings:
         seed: the same seed gives the same result.
         drop_invalid: leave out points with NaN or infinite coordinates.
         overwrite: write over results that are there.
+        keep_flagged: take points that a LAS file flags as withheld or as noise.
+        columns: which columns of both files are the coordinates, names or numbers from 1, as of
+            :func:`pwan.read_points`. source_columns, reference_columns: of one of them, in its place.
         source_key, reference_key, source_raw, reference_raw: as ``key`` and ``raw`` of :func:`pwan.read_points`.
     """
 
@@ -48,6 +51,10 @@ class ScanSettings:
     seed: int = 0
     drop_invalid: bool = False
     overwrite: bool = False
+    keep_flagged: bool = False
+    columns: str | None = None
+    source_columns: str | None = None
+    reference_columns: str | None = None
     source_key: str | None = None
     reference_key: str | None = None
     source_raw: str | None = None

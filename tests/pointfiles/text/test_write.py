@@ -23,7 +23,7 @@ from tests.pointfiles.written import (
 def test_every_spelling_of_text(tmp_path, kind):
     content = GOOD[kind]
     like = source(tmp_path, content, "points.xyz" if "chemi" in kind or "atom" in kind else "points.txt")
-    _, again = written(like, read={"key": "lon,lat,alt"} if "other names" in kind else {})
+    _, again = written(like, read={"key": "right,forward,up"} if "other names" in kind else {})
     check_same_text(like, again)
     check_extras(like, again, tolerance=0)
     plain, plainly = written(like, extra={}, overwrite=True)
@@ -78,7 +78,7 @@ def test_atoms_are_named_in_the_second_line(tmp_path):
     note, again = written(like)
     lines = note.path.read_text().splitlines()
     axes = ":".join(f"{name}:R:1" for name in DISPLACED)
-    assert lines[:2] == ["3", f"Properties=species:S:1:pos:R:3:column_5:I:1:matched:I:1:{axes}"]
+    assert lines[:2] == ["3", f"a molecule of 3 atoms Properties=species:S:1:pos:R:3:column_5:I:1:matched:I:1:{axes}"]
     assert lines[2].startswith("C 0.")
     np.testing.assert_array_equal(again.points, moved_by(like))
     assert again.fields["species"].tolist() == ["C", "H", "O"]

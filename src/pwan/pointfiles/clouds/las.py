@@ -5,27 +5,27 @@ from __future__ import annotations
 import io
 import re
 import struct
-from collections.abc import Sequence
 from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pwan.pointfiles.clouds import laz
-from pwan.pointfiles.columns import no_key
+from pwan.pointfiles.columns import Asked, none_to_choose
 from pwan.pointfiles.content import LARGEST, Content, Fault
 from pwan.pointfiles.moved import Moved
 
+NOISE = (7, 18)  # classes of points that are none: low and high noise (ASPRS, LAS 1.4, table 17)
 CHUNK = 1_000_000  # points unpacked at a time, so that a wrong count takes no memory
 
 
-def read(data: bytes, key: str | Sequence[str] | None) -> Content:
+def read(data: bytes, asked: Asked) -> Content:
     """The points in the header's scale and offset, and every other dimension.
 
     Raises:
         Fault: the file cannot be unpacked or holds another number of points than its header says.
     """
-    no_key(key, "las")
+    none_to_choose(asked, "las")
     _check_places(data)
     import laspy  # here, because other formats do not need it
 
@@ -64,7 +64,27 @@ def read(data: bytes, key: str | Sequence[str] | None) -> Content:
         "records": records,
         "later_records": later_records,
     }
-    return Content(np.concatenate(points), columns, None, [], layout)
+    notes: list[str] = []
+    kept = None if asked.keep_flagged else _kept(columns, notes)
+    return Content(np.concatenate(points), columns, None, notes, layout, kept)
+
+
+def _kept(columns: dict[str, NDArray], notes: list[str]) -> NDArray[np.bool_] | None:
+    """(N,) which points the file does not flag as withheld or noise; None where it flags none.
+
+    Raises:
+        Fault: it flags all of them.
+    """
+    withheld = np.asarray(columns["withheld"]).astype(bool)
+    noise = ~withheld & np.isin(columns["classification"], NOISE)
+    flagged = int(withheld.sum() + noise.sum())
+    if flagged == 0:
+        return None
+    words = f"{int(withheld.sum())} flagged as withheld and {int(noise.sum())} classified as noise (7, 18)"
+    if flagged == len(withheld):
+        raise Fault(f"expected points, found all {flagged} {words}. Take them all the same with keep_flagged=True.")
+    notes.append(f"left out {flagged} of {len(withheld)} points: {words}; keep_flagged=True keeps them")
+    return ~(withheld | noise)
 
 
 def _records(records) -> list[tuple[str, int, str | bytes, bytes]]:

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Sequence
 from typing import Any, BinaryIO, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pwan.pointfiles import numerals
-from pwan.pointfiles.columns import chosen, flat, listed
+from pwan.pointfiles.columns import Asked, Key, chosen, flat, listed, said, unnamed
 from pwan.pointfiles.content import Content, Fault
 from pwan.pointfiles.moved import Moved, coordinate_types, extra_columns, text_rows, write_all
 
@@ -25,7 +24,7 @@ KINDS = {"f": "F", "i": "I", "u": "U"}  # numpy's letter: the header's
 SIZES = {"F": (4, 8), "I": (1, 2, 4, 8), "U": (1, 2, 4, 8)}
 
 
-def read(data: bytes, key: str | Sequence[str] | None) -> Content:
+def read(data: bytes, asked: Asked) -> Content:
     """The points and other fields of a PCD file; fields named "_" are padding.
 
     Raises:
@@ -67,27 +66,27 @@ def read(data: bytes, key: str | Sequence[str] | None) -> Content:
         "viewpoint": header["VIEWPOINT"],
         "types": declared,
     }
-    return _content(columns, names, key, layout)
+    return _content(columns, names, asked.columns, layout)
 
 
-def _content(columns: list[NDArray], names: list[str], key: str | Sequence[str] | None, layout: dict) -> Content:
+def _content(columns: list[NDArray], names: list[str], choice: Key | None, layout: dict) -> Content:
     scalar = [name for name, column in zip(names, columns, strict=True) if column.ndim == 1 and name != "_"]
     if len(set(scalar)) < len(scalar):
         raise Fault(f"expected each field once, found {listed(names)}. Export the file again.")
-    places = chosen(scalar, key, "fields")
+    places = chosen(scalar, choice, "fields")
     if places is None:
-        raise Fault(f"expected fields x, y and z, found {listed(names)}. Name the coordinates by key='a,b,c'.")
+        raise unnamed("fields", names)
     by_name = {name: column for name, column in zip(names, columns, strict=True) if name != "_"}
-    asked = [scalar[place] for place in places]
-    notes = []
-    if flat(scalar, [by_name[name].dtype.str for name in scalar], places, key):
+    axes = [scalar[place] for place in places]
+    notes = [said(axes, "the fields")]
+    if flat(scalar, [by_name[name].dtype.str for name in scalar], places, choice):
         notes.append("the points have two coordinates")
     if "_" in names:
         notes.append("left out padding (fields named _)")
     if layout["height"] > 1:
         notes.append(f"an organised cloud of {layout['width']} × {layout['height']} points, read row by row")
-    layout["coordinates"] = tuple(asked)
-    points = np.column_stack([by_name.pop(name).astype(np.float64) for name in asked])
+    layout["coordinates"] = tuple(axes)
+    points = np.column_stack([by_name.pop(name).astype(np.float64) for name in axes])
     return Content(points, by_name, None, notes, layout)
 
 

@@ -14,30 +14,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pwan.pointfiles import numerals
-from pwan.pointfiles.columns import no_key
+from pwan.pointfiles.columns import Asked, none_to_choose
 from pwan.pointfiles.content import Content, Fault, checked_faces
 from pwan.pointfiles.encodings import decoded
-from pwan.pointfiles.moved import (
-    Moved,
-    face_rows,
-    text_rows,
-    write_all,
-)
+from pwan.pointfiles.moved import ROWS, Moved, decimals_at, extent_of, spelled, speller
 
 _SPECIFIED = (  # Wavefront's specification, version 3
     "v vt vn vp f fo l p o g s mg usemtl mtllib usemap maplib cstype deg bmat step curv curv2 surf parm trim hole scrv "
     "sp end con bevel c_interp d_interp lod shadow_obj trace_obj ctech stech call csh bsp bzp cdc cdp res"
 )
 WORDS = frozenset(_SPECIFIED.split())
+SAMPLE = 1000  # vertices whose decimals are counted
 REAL = frozenset({3, 4, 6, 7})  # x y z, then w, or a colour, or both
 
 
-def read(data: bytes, key: object) -> Content:
+def read(data: bytes, asked: Asked) -> Content:
     """Every ``v`` of an OBJ in the file's order, referenced or not, with its colour; the faces between them.
 
     Normals are carried where each vertex has one: as many ``vn`` as ``v``, and faces, if any, that pair equal numbers.
     """
-    no_key(key, "obj")
+    none_to_choose(asked, "obj")
     notes: list[str] = []
     text, _ = decoded(data, notes)
     vertices: list[tuple[int, str]] = []
@@ -45,7 +41,8 @@ def read(data: bytes, key: object) -> Content:
     corners: list[int] = []
     counts: list[int] = []
     paired = True
-    lines = numerals.significant(re.sub(r"\\\n", " ", text))
+    text = re.sub(r"\\\n", " ", text)
+    lines = numerals.significant(text)
     if lines and lines[-1][1].startswith("v "):
         numerals.check_last(text, [line for _, line in lines[:200] if line.startswith("v ")])
     for at, line in lines:
@@ -97,7 +94,30 @@ def read(data: bytes, key: object) -> Content:
     if width in (6, 7):
         fields |= dict(zip(("red", "green", "blue"), points[:, 3:].T, strict=True))
         points = points[:, :3]
-    return Content(points, fields, checked_faces(counts, corners, len(points), notes), notes)
+    decimals = max((numerals.decimals(word) for _, line in vertices[:SAMPLE] for word in line.split()[:3]), default=0)
+    layout = {"lines": _others(text, "nx" in fields), "decimals": decimals}
+    return Content(points, fields, checked_faces(counts, corners, len(points), notes), notes, layout)
+
+
+def _others(text: str, with_normals: bool) -> tuple[str, ...]:
+    """The file's lines, of vertices and of normals that are carried their first word alone; without other normals."""
+    kept: list[str] = []
+    for line in text.removesuffix("\n").split("\n"):
+        word = line.split(maxsplit=1)[0] if line.strip() else ""
+        if word == "v" or (word == "vn" and with_normals):
+            kept.append(word)
+        elif word in ("f", "fo") and not with_normals:
+            kept.append(re.sub(r"(?<=\S)//?[-+\d]+(?=\s|$)", _without_normal, line))
+        elif word != "vn":
+            kept.append(line.rstrip())
+    return tuple(kept)
+
+
+def _without_normal(match: re.Match[str]) -> str:
+    """Of "1/2/3" and "1//3" the end "/3" or "//3" goes; "1/2" has none."""
+    behind = match.group()
+    before = match.string[: match.start()].split()[-1]
+    return "" if behind.startswith("//") or "/" in before else behind
 
 
 def _numbers(lines: Sequence[tuple[int, str]], width: int, what: str) -> NDArray[np.float64]:
@@ -105,16 +125,28 @@ def _numbers(lines: Sequence[tuple[int, str]], width: int, what: str) -> NDArray
 
 
 def write(stream: BinaryIO, moved: Moved) -> None:
-    """Vertices with their weights and colours, one normal a vertex, faces. Textures and groups are not carried."""
+    """The source's lines as they stand (comments, groups, materials, texture coordinates, faces), with new vertices and
+    normals; of the coordinates as many decimals as it has, or as single precision at the cloud's extent needs.
+
+    Where points were left out: vertices, normals and faces alone. Normals that are not one a vertex are not carried.
+    """
     moved.leave_out()
-    fields = moved.fields
-    columns = [moved.points] + [fields[name] for name in ("w", "red", "green", "blue") if name in fields]
-    write_all(stream, text_rows(columns, first="v "))
-    turned = "nx" in fields
-    if turned:
-        write_all(stream, text_rows([fields[name] for name in ("nx", "ny", "nz")], first="vn "))
-    if moved.like.faces is not None:
-        spell = "{0}//{0}" if turned else "{0}"
-        write_all(
-            stream, face_rows(moved.like.faces, lambda face: "f " + " ".join(spell.format(one + 1) for one in face))
-        )
+    fields, layout = moved.fields, moved.like.layout
+    digits = max(layout["decimals"], decimals_at(extent_of(moved.points)))
+    spell = speller(digits)
+    first = [spell(column) for column in moved.points.T]
+    rest = [spelled(fields[name]) for name in ("w", "red", "green", "blue") if name in fields]
+    rows = {"v": zip(*first, *rest, strict=True)}
+    if "nx" in fields:
+        rows["vn"] = zip(*(speller(max(digits, 6))(fields[name]) for name in ("nx", "ny", "nz")), strict=True)
+    lines = layout["lines"]
+    if len(moved.points) < moved.like.count:
+        moved.notes.append("points were left out, and with them comments, groups, materials and texture coordinates")
+        spell_face = "{0}//{0}" if "nx" in fields else "{0}"
+        faces = moved.like.faces if moved.like.faces is not None else np.empty((0, 3), np.int64)
+        lines = [word for word in rows for _ in moved.points]
+        lines += ["f " + " ".join(spell_face.format(one + 1) for one in face if one >= 0) for face in faces.tolist()]
+    for start in range(0, len(lines), ROWS):
+        part = lines[start : start + ROWS]
+        text = "".join((f"{line} {' '.join(next(rows[line]))}" if line in rows else line) + "\n" for line in part)
+        stream.write(text.encode("utf-8"))

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pwan.pointfiles import numerals
-from pwan.pointfiles.columns import no_key
+from pwan.pointfiles.columns import Asked, none_to_choose
 from pwan.pointfiles.content import Content, Fault, checked_faces
 from pwan.pointfiles.encodings import decoded
 from pwan.pointfiles.moved import (
@@ -24,19 +24,19 @@ from pwan.pointfiles.moved import (
 )
 
 
-def read(data: bytes, key: object) -> Content:
+def read(data: bytes, asked: Asked) -> Content:
     """OFF in ASCII with any of its prefixes but 4 and n: ST (texture), C (colours), N (normals).
 
     Counts may stand in the keyword's line, colours behind a vertex are found without C, a missing keyword is allowed.
     """
-    no_key(key, "off")
+    none_to_choose(asked, "off")
     notes: list[str] = []
     text, _ = decoded(data, notes)
     lines = numerals.significant(text)
     if not lines:
         raise Fault("expected an OFF file, found an empty one. Export it again.")
     at, first = lines[0]
-    match = re.match(r"(?i)(ST)?(C)?(N)?(4)?(n)?OFF\b\s*(binary\b)?", first)
+    match = re.match(r"(?i)(ST)?(C)?(N)?(4)?(n)?OFF(?:\b|(?=\d))\s*(binary\b)?", first)
     if match is not None:
         if match.group(4) or match.group(5) or match.group(6):
             raise Fault(

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pwan.pointfiles import numerals
-from pwan.pointfiles.columns import no_key
+from pwan.pointfiles.columns import Asked, none_to_choose
 from pwan.pointfiles.content import Content, Fault
 from pwan.pointfiles.encodings import decoded
 from pwan.pointfiles.moved import (
@@ -23,9 +23,9 @@ TRIANGLE = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("attribu
 HEAD = 84  # bytes: a free text of 80 and the number of triangles
 
 
-def read(data: bytes, key: object) -> Content:
+def read(data: bytes, asked: Asked) -> Content:
     """The distinct vertices of an STL in the order of their first appearance, and its triangles between them."""
-    no_key(key, "stl")
+    none_to_choose(asked, "stl")
     notes: list[str] = []
     binary = is_binary(data)
     if binary:

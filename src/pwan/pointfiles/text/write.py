@@ -15,10 +15,11 @@ from pwan.pointfiles.moved import AXES, Moved, spelled, text_rows
 
 
 def write(stream: BinaryIO, moved: Moved) -> None:
-    """The source's separator, decimal sign, encoding, header, count line and columns in their order, extra ones behind.
+    """The source's separator, decimal sign, encoding, lines before the rows and columns in their order, extra ones
+    behind.
 
     Two coordinates without a header get one where columns are added, which would else be taken for z. The chemists' XYZ
-    names its columns in its second line. Comments and the line ends of Windows are not carried.
+    names its columns in its second line. Comments between rows and the line ends of Windows are not carried.
     """
     layout = moved.like.layout
     encoding = layout["encoding"]
@@ -28,35 +29,56 @@ def write(stream: BinaryIO, moved: Moved) -> None:
     for place, points in zip(layout["places"], moved.points.T, strict=True):
         columns[place] = points
     others = [place for place in range(len(names)) if place not in layout["places"]]
-    for place, values in zip(others, moved.fields.values(), strict=True):
-        columns[place] = values
+    missing = [""] * len(columns)
+    for place, (name, values) in zip(others, moved.fields.items(), strict=True):
+        columns[place], missing[place] = values, layout["missing"].get(name, "nan")
     extra = moved.columns()
-    separator, join = layout["separator"], {", ": ", "}.get(layout["separator"], layout["separator"])
-    quote = _quoted if separator == ", " else lambda cell: _quoted_csv(cell, separator)
-    head: list[str] = [str(len(moved.points))] if layout["counted"] else []
-    if layout["chemistry"]:
-        head.append(_properties([*names, *extra], [*columns, *extra.values()], layout))
-    elif layout["header"]:
-        head.append(layout["header_sign"] + join.join(map(quote, [*names, *extra])))
-        if extra and coordinates(names) is None:
-            key = ",".join(layout["coordinates"])
-            moved.notes.append(f"its names do not say which columns are the coordinates: read it with key={key!r}")
-    elif extra and moved.points.shape[1] == 2:
-        for place, axis in zip(layout["places"], AXES, strict=False):
-            names[place] = axis
-        head.append("# " + join.join(map(quote, [*names, *extra])))
-        moved.notes.append("a header was added, so that the new columns are not taken for z")
-    elif extra:
-        moved.notes.append(
-            f"columns from number {len(names) + 1} on, without a header as in the source: {listed(list(extra))}"
-        )
+    head = _head(moved, names, [*columns, *extra.values()], list(extra))
     if head:
         stream.write(("\n".join(head) + "\n").encode(encoding, errors="replace"))
-    reals = {*layout["places"]}
-    kept = [column if place in reals else _whole(column) for place, column in enumerate(columns)]
-    spell = _speller(quote, layout["decimal"] == ",")
-    for piece in text_rows([*kept, *extra.values()], join, spell):
+    rows = [
+        column if place in layout["places"] else _whole(column, missing[place]) for place, column in enumerate(columns)
+    ]
+    spell = _speller(_quote(layout["separator"]), layout["decimal"] == ",")
+    for piece in text_rows([*rows, *extra.values()], layout["separator"], spell):
         stream.write(piece if encoding == "utf-8" else piece.decode("utf-8").encode(encoding, errors="replace"))
+
+
+def _head(moved: Moved, names: list[str], columns: list[NDArray], extra: list[str]) -> list[str]:
+    """The lines before the rows: the source's, with the number of points and the names as they are now."""
+    layout = moved.like.layout
+    join, quote = layout["separator"], _quote(layout["separator"])
+    head: list[str] = []
+    for kind, line in layout["head"]:
+        if kind == "count":
+            head.append(str(len(moved.points)))
+        elif kind == "chemistry":
+            head.append(f"{line} {_properties([*names, *extra], columns, layout)}".lstrip())
+        elif kind == "names":
+            head.append(layout["header_sign"] + join.join(map(quote, [*names, *extra])))
+        else:  # a line of words without names would be taken for those of as many columns
+            head.append(f"# {line}" if kind == "text" and extra and not layout["header"] else line)
+    if extra and not layout["chemistry"]:
+        if layout["header"]:
+            if coordinates(names) is None:
+                key = ",".join(layout["coordinates"])
+                moved.notes.append(
+                    f"its names do not say which columns are the coordinates: read it with columns={key!r}"
+                )
+        elif moved.points.shape[1] == 2:
+            for place, axis in zip(layout["places"], AXES, strict=False):
+                names[place] = axis
+            head.append("# " + join.join(map(quote, [*names, *extra])))
+            moved.notes.append("a header was added, so that the new columns are not taken for z")
+        else:
+            moved.notes.append(
+                f"columns from number {len(names) + 1} on, without a header as in the source: {listed(extra)}"
+            )
+    return head
+
+
+def _quote(separator: str) -> Callable[[str], str]:
+    return _quoted if separator == ", " else lambda cell: _quoted_csv(cell, separator)
 
 
 def _speller(quote: Callable[[str], str], decimal_comma: bool) -> Callable[[NDArray], list[str]]:
@@ -69,11 +91,20 @@ def _speller(quote: Callable[[str], str], decimal_comma: bool) -> Callable[[NDAr
     return spell
 
 
-def _whole(column: NDArray) -> NDArray:
-    """Numbers that are all whole as such: labels and counts, which a reader of text cannot tell from real numbers."""
-    if column.dtype.kind == "f" and (column % 1 == 0).all() and np.abs(column).max(initial=0) < 2**53:
-        return column.astype(np.int64)
-    return column
+def _whole(column: NDArray, missing: str = "nan") -> NDArray:
+    """Numbers that are all whole as such, labels and counts, which a reader of text cannot tell from real numbers; as
+    text where some are missing."""
+    if column.dtype.kind != "f":
+        return column
+    there = np.isfinite(column)
+    whole = bool((column[there] % 1 == 0).all()) and np.abs(column[there]).max(initial=0) < 2**53
+    if there.all():
+        return column.astype(np.int64) if whole else column
+    cells = np.array(spelled(column[there].astype(np.int64) if whole else column[there]) + [missing], dtype=object)
+    places = np.where(there, np.cumsum(there) - 1, -1)  # of the spelled numbers; the last for what is missing
+    text = cells[places]
+    text[np.isinf(column)] = spelled(column[np.isinf(column)])
+    return text.astype(str)
 
 
 def _quoted(cell: str) -> str:
