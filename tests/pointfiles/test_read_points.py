@@ -19,6 +19,8 @@ from tests.pointfiles.makers import FACES, POINTS
 CASES = Path(os.environ.get("PWAN_CASES", ""))
 EXPECTED = json.loads((CASES / "expected.json").read_text("utf-8")) if os.environ.get("PWAN_CASES") else {}
 KEYS = {"R53_two_arrays.npz": "source", "R53_structured.npy": "x"}  # where the case says "one of the names in the file"
+REPORTS = Path(os.environ.get("PWAN_REPORTS", ""))
+REPORTED = json.loads((REPORTS / "expected.json").read_text("utf-8")) if os.environ.get("PWAN_REPORTS") else {}
 PLAIN = ("mat 4", "xyz", "csv", "pts", "swc", "fcsv", "utf-16", "gz")  # have no first bytes of their own
 
 
@@ -151,8 +153,8 @@ def test_text_cut_off_in_its_last_number(tmp_path):
         assert len(read_points(tmp_path / name).points) == len(POINTS)
 
 
-def agrees(name: str, want: dict, **options) -> None:
-    result = read_points(CASES / name, **options)
+def agrees(place: Path, want: dict, **options) -> None:
+    result = read_points(place, **options)
     assert result.points.shape == (want["n"], want["dim"])
     for row, place in (("first", 0), ("last", -1)):
         if row in want:
@@ -167,10 +169,34 @@ def test_cases(name):
     if "key" in options:
         options["key"] = KEYS[name]
     if want["outcome"] == "ok":
-        agrees(name, want, **options)
+        agrees(CASES / name, want, **options)
         if want.get("without_options") == "error" or name == "R53_two_arrays.npz":
             with pytest.raises(ValueError, match=name):
                 read_points(CASES / name)
     else:
         with pytest.raises(ValueError, match=name):
             read_points(CASES / name)
+
+
+SAID = {  # what a refusal names, by the file's kind
+    ".vtp": "VTK XML: convert it to PLY",
+    ".asc": "an ESRI ASCII grid: it holds heights of cells, no points: convert it",
+    ".csv": "degrees.*project",
+}
+
+
+@pytest.mark.skipif(not REPORTED, reason="PWAN_REPORTS does not name the folder of reported files")
+@pytest.mark.parametrize(
+    "name", [name for name, want in REPORTED.items() if "pair" not in want and name[-4:] != "yaml"]
+)
+def test_reports(name):
+    want, place = REPORTED[name], REPORTS / "files" / name
+    if want["outcome"] == "ok":
+        agrees(place, want)
+    elif name.endswith(".mrk.json"):  # better than a refusal that names the format: it is read
+        held = [one["controlPoints"] for one in json.loads(place.read_text("utf-8"))["markups"]]
+        np.testing.assert_array_equal(read_points(place).points, [point["position"] for part in held for point in part])
+    else:
+        with pytest.raises(ValueError, match=f"{name}: .*{SAID[place.suffix]}") as caught:
+            read_points(place)
+        assert "comment sign" not in str(caught.value)

@@ -110,10 +110,14 @@ def refuse(data: bytes, suffix: str, by_suffix: bool) -> None:
             raise named(name, advice)
     if bare.startswith(b"<"):
         _refuse_xml(bare)
+    is_json = bare.startswith((b"{", b"[")) and not re.match(rb"\[\s*[-+\d.]", bare)
+    if is_json and (found := _json(data, bare)) is not None:
+        raise named(*found)
     if suffix in SUFFIXES and not by_suffix:
         raise named(f"a file .{suffix}", SUFFIXES[suffix])
-    if bare.startswith((b"{", b"[")) and not re.match(rb"\[\s*[-+\d.]", bare):
-        raise named(*_json(data, bare))
+    if is_json:
+        name = "JSON" if _is_whole(data) else "JSON that is cut off or damaged"
+        raise named(name, "save its points as rows of numbers: numpy.savetxt('a.xyz', points)")
 
 
 def named(name: str, advice: str) -> Fault:
@@ -136,19 +140,16 @@ def _refuse_xml(head: bytes) -> None:
         raise named(f"an XML file (of {root[:40]})", "save its points as rows of numbers")
 
 
-def _json(data: bytes, head: bytes) -> tuple[str, str]:
-    """What to call a JSON file, and what to do with it."""
+def _json(data: bytes, head: bytes) -> tuple[str, str] | None:
+    """What to call a JSON file of a known kind, and what to do with it."""
     if re.search(rb'"type"\s*:\s*"(FeatureCollection|Feature|GeometryCollection|MultiPoint|LineString)"', head):
         return "GeoJSON", _MAP
     if re.search(rb'"asset"\s*:\s*\{', data) and re.search(rb'"(accessors|meshes|buffers)"\s*:', data):
         return "glTF (JSON)", _MESH
-    if re.search(rb'"nbformat"', data):
-        return "a notebook", _PICTURE
-    name = "JSON" if _is_json(data) else "JSON that is cut off or damaged"
-    return name, "save its points as rows of numbers: numpy.savetxt('a.xyz', points)"
+    return None
 
 
-def _is_json(data: bytes) -> bool:
+def _is_whole(data: bytes) -> bool:
     try:
         json.loads(data)
     except (ValueError, RecursionError):

@@ -117,9 +117,9 @@ def spelled(column: NDArray) -> list[str]:
 
 
 def decimals_at(extent: float) -> int:
-    """The decimals with which numbers are rounded by less than a step of single precision at this extent."""
-    step = float(np.finfo(np.float32).eps) * extent
-    return max(0, math.ceil(-math.log10(2 * step))) if step > 0 else 0
+    """The decimals with which numbers are rounded by no more than ``LOSS`` steps of single precision at this extent."""
+    allowed = LOSS * float(np.finfo(np.float32).eps) * extent
+    return max(0, math.ceil(-math.log10(2 * allowed))) if allowed > 0 else 0
 
 
 def speller(decimals: int) -> Callable[[NDArray], list[str]]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from pwan import read_points
+from pwan import read_points, write_points
 from pwan.pointfiles import PointFile
 from tests.pointfiles import makers
 from tests.pointfiles.makers import POINTS
@@ -113,3 +114,38 @@ def test_las_counts_are_compared(tmp_path, version, compressed):
             read(tmp_path, content, "a.las")
     with pytest.raises(ValueError, match="no key"):
         read(tmp_path, good, "a.las", key="x")
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+@pytest.mark.parametrize("version", ["1.2", "1.4"])
+def test_points_flagged_as_withheld_or_noise_are_left_out(tmp_path, compressed, version):
+    import laspy
+
+    cloud = laspy.read(io.BytesIO(makers.las(compressed, version)))
+    cloud.withheld[2] = 1
+    cloud.classification[[2, 4, 9]] = 7, 7, 18
+    cloud.classification[5:8] = 2, 6, 0
+    stream = io.BytesIO()
+    cloud.write(stream, do_compress=compressed)
+    name = "a.laz" if compressed else "a.las"
+    result = read(tmp_path, stream.getvalue(), name)
+    np.testing.assert_array_equal(result.rows, np.delete(np.arange(24), [2, 4, 9]))
+    np.testing.assert_allclose(result.points, POINTS[result.rows], atol=1e-6)
+    np.testing.assert_array_equal(result.fields["intensity"], result.rows)
+    (note,) = result.notes
+    assert "left out 3 of 24 points: 1 flagged as withheld and 2 classified as noise" in note and result.count == 24
+    kept = read(tmp_path, stream.getvalue(), name, keep_flagged=True)
+    assert len(kept.points) == 24 and not kept.notes
+    write_points(tmp_path / f"b_{name}", result, result.points)
+    assert len(read_points(tmp_path / f"b_{name}", keep_flagged=True).points) == 21
+
+
+def test_a_cloud_of_noise_alone_is_refused(tmp_path):
+    import laspy
+
+    cloud = laspy.read(io.BytesIO(makers.las()))
+    cloud.classification[:] = 7
+    stream = io.BytesIO()
+    cloud.write(stream)
+    with pytest.raises(ValueError, match="found all 24 .*keep_flagged=True"):
+        read(tmp_path, stream.getvalue(), "a.las")

@@ -83,6 +83,10 @@ def test_obj_refused(tmp_path, content, match):
     [
         "OFF\n2 1 0\n",
         "OFF 2 1 0\n",
+        "OFF2 1 0\n",
+        "off2 1\n",
+        "# c\nOFF2 1 0 # c\n",
+        "OFF\t2 1 0\n",
         "off\n2 1\n",
         "2 1 0\n",
         "# c\n\nOFF # c\n# c\n2 1 0 # c\n",

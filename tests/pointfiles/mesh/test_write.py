@@ -30,6 +30,67 @@ def test_obj_colours_weights_normals_and_faces(tmp_path):
     check_same(weights, written(weights)[1])
 
 
+def test_obj_keeps_its_lines(tmp_path):
+    content = (
+        "# made by a scanner\nmtllib a.mtl\no thing\n\nv 0.100000 0.250000 0.500000 # corner\n"
+        "v 1.500000 2.500000 3.250000\n"
+        "v 1.000000 1.000000 1.125000\nvt 0.5 0.25\nvn 0 0 1\nusemtl red\ns off\ng left side\n"
+        "f 1/1/1 2/1/1 3/1/1\nf -3//1 -2//1 -1//1\nf 1/1 2/1 3/1\nl 1 2\n# end\n"
+    )
+    like = source(tmp_path, content, "a.obj")
+    note, again = written(like, like.points + 1)
+    wanted = content.replace("vn 0 0 1\n", "").replace("/1/1", "/1").replace("//1", "").replace(" # corner", "")
+    for old, new in (
+        ("0.100000 0.250000 0.500000", "1.100000 1.250000 1.500000"),
+        ("1.500000 2.500000 3.250000", "2.500000 3.500000 4.250000"),
+        ("v 1.000000 1.000000 1.125000", "v 2.000000 2.000000 2.125000"),
+    ):
+        wanted = wanted.replace(old, new)
+    assert note.path.read_text() == wanted
+    np.testing.assert_array_equal(again.faces, like.faces)
+
+
+def test_obj_carries_turned_normals_in_their_lines(tmp_path):
+    content = "o a\n" + "".join(f"v {i} 0.5 {i * i}\nvn 0 0 1\n" for i in range(3)) + "g b\nf 1//1 2//2 3//3\n"
+    like = source(tmp_path, content, "a.obj")
+    fields = dict(zip(("nx", "ny", "nz"), np.array([[1.0, 0, 0]] * 3).T, strict=True))
+    note, again = written(like, fields=fields)
+    np.testing.assert_array_equal(again.normals, [[1, 0, 0]] * 3)
+    words = [line.split()[0] for line in note.path.read_text().splitlines()]
+    assert words == ["o", "v", "vn", "v", "vn", "v", "vn", "g", "f"]
+
+
+def test_obj_without_some_points_has_vertices_and_faces_alone(tmp_path):
+    content = "o a\nv nan 0 0\n" + CUBE + "g b\nf 2 3 4\nf 1 2 3\n"
+    like = source(tmp_path, content, "a.obj", drop_invalid=True)
+    note, again = written(like)
+    assert any("points were left out, and with them comments" in one for one in note.notes)
+    assert again.faces.tolist() == [[0, 1, 2]] and len(again.points) == 5
+
+
+@pytest.mark.parametrize(
+    ("size", "spelled", "decimals"),
+    [
+        (1.0, "{:.6f}", 6),  # as its source
+        (1.0, "{:.1f}", 6),  # as the error needs
+        (1.0, "{:.12f}", 12),
+        (1000.0, "{:.2f}", 3),
+        (1e-6, "{:.3e}", 12),
+        (1e7, "{:.0f}", 0),
+    ],
+)
+def test_obj_has_as_many_decimals_as_its_source_and_the_error_needs(tmp_path, size, spelled, decimals):
+    points = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]]) * size
+    content = "".join("v " + " ".join(map(spelled.format, row)) + "\n" for row in points)
+    like = source(tmp_path, content, "a.obj")
+    moved = like.points + size / 3
+    note, again = written(like, moved)
+    words = note.path.read_text().split()[1].partition(".")
+    assert len(words[2]) == decimals
+    extent = np.sqrt(3) * size
+    assert np.abs(again.points - moved).max() <= 8 * np.finfo(np.float32).eps * extent
+
+
 @pytest.mark.parametrize(
     ("prefix", "row"),
     [

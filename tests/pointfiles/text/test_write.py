@@ -91,3 +91,48 @@ def test_many_rows_and_long_numbers(tmp_path):
     like = read_points(tmp_path / "a.csv")
     note = write_points(tmp_path / "b.csv", like, points * 1.1)
     np.testing.assert_array_equal(np.loadtxt(note.path, delimiter=","), points * 1.1)
+
+
+CARRIED = {  # a file, and what of it is written again as it stands
+    "header lines": "# scanned 2024\n# units: mm\nx,y,z\n1.5,2.5,3.5\n4.5,5.5,6.5\n",
+    "a title above the names": "Scan of a leaf\nx;y;z\n1.5;2.5;3.5\n4.5;5.5;6.5\n",
+    "names and units": "x,y,z\nm,m,m\n1.5,2.5,3.5\n4.5,5.5,6.5\n",
+    "comments and a count": "# a\n2\n# b\n1.5 2.5 3.5\n4.5 5.5 6.5\n",
+    "words without names": "some words\n1.5 2.5 3.5\n4.5 5.5 6.5\n",
+    "empty cells": "x,y,z,a,b\n1.5,2.5,3.5,,7\n4.5,5.5,6.5,,\n7.5,8.5,9.5,,8\n",
+    "an empty column without a name": "1.5;;2.5;3.5\n4.5;;5.5;6.5\n",
+    "an empty column at the end": "x,y,z,note\n1.5,2.5,3.5,\n4.5,5.5,6.5,\n",
+    "cells that say none": "x y z q\n1.5 2.5 3.5 NA\n4.5 5.5 6.5 8\n",
+    "a sign within a cell": "1.5,2.5,3.5,Point #3\n4.5,5.5,6.5,Point #4\n",
+    "a molecule": "2\nenergy=-1.5 step 3\nC 1.5 2.5 3.5\nO 4.5 5.5 6.5\n",
+    "a tree": "# made by a tracer\n# SCALE 1 1 1\n"
+    + "".join(f"{i} 3 {i}.5 2.5 {i * i}.5 0.5 {i - 1 or -1}\n" for i in (1, 2, 3)),
+    "landmarks": "# Markups fiducial file version = 4.11\n# CoordinateSystem = LPS\n"
+    "# columns = id,x,y,z,vis,label,desc\n"
+    "N_0,1.5,2.5,3.5,1,F-1,\nN_1,4.5,5.5,6.5,1,F-2,\n",
+}
+
+
+@pytest.mark.parametrize("kind", CARRIED)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_comments_and_empty_columns_come_through(tmp_path, kind, encoding):
+    content = CARRIED[kind].encode(encoding)
+    like = source(tmp_path, content, "a.swc" if kind == "a tree" else "a.txt")
+    note = write_points(tmp_path / "b.txt", like, like.points)
+    text = note.path.read_bytes().decode(encoding)
+    if kind == "a molecule":
+        assert text.splitlines()[1] == "energy=-1.5 step 3 Properties=species:S:1:pos:R:3"
+        text = text.replace(" Properties=species:S:1:pos:R:3", "")
+    assert text == CARRIED[kind]
+    note, again = written(like)
+    assert [line for line in CARRIED[kind].splitlines() if line.startswith("# ") and "columns" not in line] == [
+        line for line in note.path.read_bytes().decode(encoding).splitlines() if line.startswith("# ")
+        and "columns" not in line and line != "# some words"
+    ]  # fmt: skip
+    np.testing.assert_array_equal(again.points, moved_by(like))
+
+
+def test_the_loss_of_comments_between_rows_is_said(tmp_path):
+    for content in ("1.5 2.5 3.5\n# between\n4.5 5.5 6.5\n", "1.5,2.5,3.5 # behind\n4.5,5.5,6.5\n"):
+        like = source(tmp_path, content, "a.txt")
+        assert "left out the comments between and behind the rows" in like.notes
