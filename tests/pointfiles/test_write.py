@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 
 import numpy as np
 import pytest
@@ -69,6 +70,28 @@ def test_without_extra_values_only_the_coordinates_change(tmp_path):
         assert note.left_out == () and list(again.fields) == list(like.fields)
         if kind in ("ply little", "ply big", "ply points", "npy"):
             assert note.path.read_bytes() == content
+
+
+COMMENTED = {  # what a file says of itself
+    "a.off": (makers.off(), "# made here"),
+    "a.pcd": (makers.pcd().replace(b"VERSION", b"# scanned by hand\nVERSION"), "# scanned by hand"),
+    "b.pcd": (makers.pcd("binary_compressed").replace(b"VERSION", b"#by hand\nVERSION"), "#by hand"),
+    "a.ply": (makers.ply("binary_big_endian"), "comment made here"),
+    "a.stl": (makers.stl(), "solid by a careless exporter"),
+    "b.stl": (makers.stl(binary=False), "solid a thing"),
+    "a.obj": (makers.obj(), "mtllib none.mtl"),
+    "a.fcsv": (makers.fcsv(), "# CoordinateSystem = LPS"),
+}
+
+
+@pytest.mark.parametrize("name", COMMENTED)
+def test_what_a_file_says_of_itself_comes_through(tmp_path, name):
+    content, words = COMMENTED[name]
+    assert words in content.decode("latin-1")
+    note, again = written(source(tmp_path, content, name))
+    lines = re.split(r"[\n\0]|  ", note.path.read_bytes()[:400].decode("latin-1"))
+    assert lines.count(words) == 1
+    assert len(again.points) == len(POINTS)
 
 
 # precision

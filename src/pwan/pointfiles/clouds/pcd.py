@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Sequence
 from typing import Any, BinaryIO, cast
 
 import numpy as np
@@ -30,7 +31,7 @@ def read(data: bytes, asked: Asked) -> Content:
     Raises:
         Fault: anything that is not as the header promises.
     """
-    header, body, line = _header(data)
+    header, body, line, comments = _header(data)
     names = header["FIELDS"]
     sizes, counts = ([int(word) for word in header[which]] for which in ("SIZE", "COUNT"))
     types = [word.upper() for word in header["TYPE"]]
@@ -65,6 +66,7 @@ def read(data: bytes, asked: Asked) -> Content:
         "height": height,
         "viewpoint": header["VIEWPOINT"],
         "types": declared,
+        "comments": comments,
     }
     return _content(columns, names, asked.columns, layout)
 
@@ -90,8 +92,9 @@ def _content(columns: list[NDArray], names: list[str], choice: Key | None, layou
     return Content(points, by_name, None, notes, layout)
 
 
-def _header(data: bytes) -> tuple[dict[str, list[str]], bytes, int]:
-    """The header's words, the body, and the number of the body's first line."""
+def _header(data: bytes) -> tuple[dict[str, list[str]], bytes, int, tuple[str, ...]]:
+    """The header's words, the body, the number of the body's first line, and comments but for the format's own."""
+    comments: list[str] = []
     header: dict[str, list[str]] = {}
     offset, at = 0, 0
     while "DATA" not in header:
@@ -104,6 +107,8 @@ def _header(data: bytes) -> tuple[dict[str, list[str]], bytes, int]:
         words = data[offset:end].decode("latin-1").split()
         offset = end + 1
         if not words or words[0].startswith("#"):
+            if words and words[:2] != ["#", ".PCD"]:
+                comments.append(" ".join(words))
             continue
         word = {"COLUMNS": "FIELDS"}.get(words[0].upper(), words[0].upper())
         if word not in WORDS or word in header or len(words) < 2:
@@ -125,7 +130,7 @@ def _header(data: bytes) -> tuple[dict[str, list[str]], bytes, int]:
     header.setdefault("COUNT", ["1"] * len(header["FIELDS"]))
     header.setdefault("HEIGHT", ["1"])
     header.setdefault("VIEWPOINT", ["0", "0", "0", "1", "0", "0", "0"])
-    return header, data[offset:], at + 1
+    return header, data[offset:], at + 1, tuple(comments)
 
 
 def _ascii(
@@ -245,7 +250,7 @@ def write(stream: BinaryIO, moved: Moved) -> None:
     }
     meta = MetaData(**header, points=count, width=width, height=height, data=kind)
     if kind is Encoding.ASCII:  # pypcd4 rounds to ten decimals
-        stream.write(meta.compose_header().encode())
+        stream.write(_with_comments(meta.compose_header().encode(), layout["comments"]))
         write_all(stream, text_rows(list(columns.values())))
         return
     rows = np.zeros(count, meta.build_dtype())
@@ -259,7 +264,13 @@ def write(stream: BinaryIO, moved: Moved) -> None:
             rows[f"{name}__{place:04d}"] = part
     held = io.BytesIO()
     PointCloud(meta, rows).save(held, kind)
-    stream.write(held.getvalue())
+    stream.write(_with_comments(held.getvalue(), layout["comments"]))
+
+
+def _with_comments(content: bytes, comments: Sequence[str]) -> bytes:
+    """A file with comments behind its first line."""
+    first, end, rest = content.partition(b"\n")
+    return first + end + "".join(f"{line}\n" for line in comments).encode("latin-1") + rest
 
 
 def _viewpoint(words: list[str]) -> tuple[float, ...]:

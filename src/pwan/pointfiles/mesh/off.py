@@ -7,7 +7,7 @@ tests hold this reader against it where it is right.
 from __future__ import annotations
 
 import re
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,7 +91,11 @@ def read(data: bytes, asked: Asked) -> Content:
             raise Fault(f"line {at}: expected {length} corners of a face, found {len(tokens) - 1}. Export it again.")
         corners += [numerals.whole(token, at, "a face's vertex") for token in tokens[1 : length + 1]]
         counts.append(length)
-    layout = {"prefix": "".join(match.group(part) or "" for part in (1, 2, 3)).upper() if match else None}
+    layout: dict[str, Any] = {
+        "prefix": "".join(match.group(part) or "" for part in (1, 2, 3)).upper() if match else None
+    }
+    if comments := tuple(line.strip() for line in text.split("\n")[: lines[1][0] - 1] if line.lstrip().startswith("#")):
+        layout["comments"] = comments
     return Content(table[:, :3], fields, checked_faces(counts, corners, count, notes), notes, layout)
 
 
@@ -100,7 +104,8 @@ def write(stream: BinaryIO, moved: Moved) -> None:
     moved.leave_out()
     faces = moved.like.faces if moved.like.faces is not None else np.empty((0, 3), np.int64)
     prefix = moved.like.layout["prefix"] or ""
-    stream.write(f"{prefix}OFF\n{len(moved.points)} {len(faces)} 0\n".encode("ascii"))
+    head = [f"{prefix}OFF", *moved.like.layout.get("comments", ()), f"{len(moved.points)} {len(faces)} 0", ""]
+    stream.write("\n".join(head).encode("utf-8"))
     names = list(moved.fields)
     first = [name for name in ("nx", "ny", "nz") if name in names]
     last = [name for name in ("s", "t") if name in names]

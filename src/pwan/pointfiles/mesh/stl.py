@@ -36,9 +36,9 @@ def read(data: bytes, asked: Asked) -> Content:
                 f"expected {promised} triangles of 50 bytes behind the header, as it promises, found {max(held, 0):g}. "
                 "The file is cut off or its header is wrong: export it again."
             )
-        corners = np.frombuffer(data, TRIANGLE, promised, HEAD)["corners"].reshape(-1, 3)
+        corners, name = np.frombuffer(data, TRIANGLE, promised, HEAD)["corners"].reshape(-1, 3), data[:80]
     else:
-        corners = _ascii(data, notes)
+        corners, name = _ascii(data, notes), data.lstrip().split(b"\n", 1)[0][len("solid") :].strip()
     if not len(corners):
         raise Fault("expected triangles, found none. Export the file again.")
     # as bytes, so that NaN equals itself; adding 0 makes -0 and 0 one
@@ -48,7 +48,7 @@ def read(data: bytes, asked: Asked) -> Content:
     faces = np.argsort(order)[inverse.ravel()].reshape(-1, 3)
     notes.append(f"{len(faces)} triangles with {len(corners)} corners, {len(first)} distinct vertices")
     points = corners[first[order]].astype(np.float64)
-    return Content(points, {}, faces.astype(np.int64), notes, {"binary": binary})
+    return Content(points, {}, faces.astype(np.int64), notes, {"binary": binary, "name": name})
 
 
 def is_binary(data: bytes) -> bool:
@@ -62,6 +62,7 @@ def _ascii(data: bytes, notes: list[str]) -> NDArray:
     """(3 F, 3) the corners of an ASCII STL, which may hold several solids."""
     text, _ = decoded(data, notes)
     corners: list[list[float]] = []
+    solids = 0
     inside, state = 0, "solid"  # corners of the open facet; the word that may come next
     steps = {  # word: the state that it needs, the state behind it
         "solid": ("solid", "facet"),
@@ -82,6 +83,7 @@ def _ascii(data: bytes, notes: list[str]) -> NDArray:
                 f"found {line[:60]!r}. The file is damaged there: export it again."
             )
         state = steps[word][1]
+        solids += word == "solid"
         if word == "outer":
             inside = 0
         elif word == "vertex":
@@ -89,6 +91,8 @@ def _ascii(data: bytes, notes: list[str]) -> NDArray:
             corners.append(numerals.row(" ".join(values), 3, at, "a vertex"))
     if state != "solid":
         raise Fault("expected 'endsolid' at the end, found none. The file is cut off: export it again.")
+    if solids > 1:
+        notes.append(f"{solids} solids, which are written as one")
     return np.array(corners).reshape(-1, 3)
 
 
@@ -118,12 +122,12 @@ def write(stream: BinaryIO, moved: Moved) -> None:
             )
         rows = np.zeros(len(faces), TRIANGLE)
         rows["normal"], rows["corners"] = normals, corners
-        stream.write(b"binary STL".ljust(80) + len(faces).to_bytes(4, "little") + rows.tobytes())
+        stream.write(moved.like.layout["name"] + len(faces).to_bytes(4, "little") + rows.tobytes())
         return
-    stream.write(b"solid registered\n")
+    stream.write(b"solid " + moved.like.layout["name"] + b"\n")
     for facet, normal in zip(corners, normals, strict=True):
         vertices = "".join(f"  vertex {' '.join(spelled(corner))}\n" for corner in facet)
         stream.write(
             f"facet normal {' '.join(spelled(normal))}\n outer loop\n{vertices} endloop\nendfacet\n".encode("ascii")
         )
-    stream.write(b"endsolid registered\n")
+    stream.write(b"endsolid " + moved.like.layout["name"] + b"\n")
