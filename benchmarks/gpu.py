@@ -21,9 +21,9 @@ from network_update import FLOAT, operations, plain_update, product_rate, second
 
 from pwan import shapes
 from pwan.bench.cell import trial_seed
+from pwan.devices.ranks import Place
 from pwan.problem import OK, RegistrationProblem, mean_squared_error
 from pwan.registration.pipeline import Registration
-from pwan.registration.ranks import Place
 from pwan.registration.settings import PwanSettings
 from pwan.synthesis import SynthesisSettings, make_problem
 

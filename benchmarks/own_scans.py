@@ -23,9 +23,9 @@ from tqdm import tqdm
 
 import pwan
 from pwan import shapes
+from pwan.begin.alignment import find_start
+from pwan.begin.estimate import estimate_limits
 from pwan.randomness import numpy_generator
-from pwan.registration.alignment import find_start
-from pwan.registration.estimate import estimate_limits
 from pwan.synthesis import SynthesisSettings, make_problem
 
 SEED = 3

@@ -15,9 +15,9 @@ import pytest
 import torch
 
 from pwan import RegistrationResult, methods, register, shapes
+from pwan.begin.estimate import estimate_limits
 from pwan.problem import RegistrationProblem
 from pwan.registration import pipeline
-from pwan.registration.estimate import estimate_limits
 from pwan.registration.settings import PwanSettings
 from pwan.synthesis import SynthesisSettings, make_problem
 

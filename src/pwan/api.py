@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from pwan import methods
+from pwan.begin.estimate import estimate_limits
 from pwan.problem import Observer, RegistrationProblem, RegistrationResult
 from pwan.randomness import derive_seed
-from pwan.registration.estimate import estimate_limits
 
 
 @dataclass
@@ -62,14 +62,14 @@ def register(
         reference: points that stay, (q, D) or (B, q, D), or such an object.
         mass: how many points are to be matched (the paper's m), one number or one for each problem, at most the size of
             the smaller set; with a fraction the point at the threshold counts in part. "auto" estimates it for sets
-            that are roughly aligned (:func:`pwan.registration.estimate.estimate_limits`, which also gives its reasons).
+            that are roughly aligned (:func:`pwan.begin.estimate.estimate_limits`, which also gives its reasons).
         distance: how far a point may be matched (the paper's h), in the units of the points. At most one of mass and
             distance may be given; with neither, all of the smaller set is matched.
         landmarks: known pairs, (L, 2) whole numbers: a row of the source and the row of the reference where it belongs,
             counted from 0; or (L, 3) with a weight of each pair beside the others. For B problems (B, L, 2 or 3), or a
             list of B such arrays or None. They pull softly, as strong as the setting ``pull`` says; PWAN's methods and
             soft_assignment take them. Sets far turned against each other are better turned back by the pairs first
-            (:func:`pwan.registration.pair_start.start_by_pairs`).
+            (:func:`pwan.begin.landmark_start.start_by_landmarks`).
         method: a name out of ``pwan.methods.names()``.
         seed: the same seed gives the same result.
         observer: called after each step with a :class:`pwan.problem.Progress`.
@@ -109,14 +109,14 @@ def register(
             raise ValueError(f'mass must be a number, one for each problem, or "auto", got {mass!r}')
         RegistrationProblem(y, x)  # checks them
         mass = [estimate_limits(*pair, seed=seed).mass for pair in zip(y, x, strict=True)]
-    pairs, pair_weights = _pairs(landmarks, count, single)
+    pairs, landmark_weights = _pairs(landmarks, count, single)
     problem = RegistrationProblem(
         y,
         x,
         mass=_numbers("mass", mass, count),
         distance=_numbers("distance", distance, count),
-        pairs=pairs,
-        pair_weights=pair_weights,
+        landmarks=pairs,
+        landmark_weights=landmark_weights,
     )
     limited = mass is not None or distance is not None
     if limited and getattr(methods.settings(method, options), "type", None) == "complete":

@@ -27,9 +27,9 @@ class RegistrationProblem:
         mass: (B,) float64 or None; the paper's m, in points, at most min(q, r); fractions are allowed.
         distance: (B,) float64 or None; the paper's h, in the units of the points.
         truth: (B, r, D) float64 or None; where each source point belongs, free of noise.
-        pairs: (B, L, 2) int64 or None; rows of the source and of the reference that are known to belong together.
-        pair_weights: (B, L) float64 or None for equal ones; how much each pair counts beside the others of its problem.
-            Problems with fewer pairs are filled up with any rows of weight 0.
+        landmarks: (B, L, 2) int64 or None; rows of the source and of the reference that are known to belong together.
+        landmark_weights: (B, L) float64 or None for equal ones; how much each pair counts beside the others of its
+            problem. Problems with fewer pairs are filled up with any rows of weight 0.
         guess: (B, r, D) float64 or None; where the source points may belong, by a coarser registration. PWAN begins
             from there, other methods from the source.
 
@@ -45,8 +45,8 @@ class RegistrationProblem:
     mass: Tensor | None = None
     distance: Tensor | None = None
     truth: Tensor | None = None
-    pairs: Tensor | None = None
-    pair_weights: Tensor | None = None
+    landmarks: Tensor | None = None
+    landmark_weights: Tensor | None = None
     guess: Tensor | None = None
 
     def __post_init__(self) -> None:
@@ -83,39 +83,44 @@ class RegistrationProblem:
                 f"mass is counted in points and can be at most the size of the smaller set, {min(q, r)}; "
                 f"got {self.mass.tolist()}"
             )
-        self._check_pairs()
+        self._check_landmarks()
 
-    def _check_pairs(self) -> None:
-        (b, r, _), q, weights = self.source.shape, self.reference.shape[1], self.pair_weights
-        if self.pairs is None:
+    def _check_landmarks(self) -> None:
+        (b, r, _), q, weights = self.source.shape, self.reference.shape[1], self.landmark_weights
+        if self.landmarks is None:
             if weights is not None:
-                raise ValueError("pair_weights are given without pairs; give pairs (B, L, 2) as well")
+                raise ValueError("landmark_weights are given without landmarks; give landmarks (B, L, 2) as well")
             return
-        if self.pairs.ndim != 3 or self.pairs.shape[0] != b or self.pairs.shape[2] != 2 or not self.pairs.shape[1]:
+        if (
+            self.landmarks.ndim != 3
+            or self.landmarks.shape[0] != b
+            or self.landmarks.shape[2] != 2
+            or not self.landmarks.shape[1]
+        ):
             raise ValueError(
-                f"pairs must have shape ({b}, L, 2), a source and a reference row each, with L at least 1; "
-                f"got {tuple(self.pairs.shape)}"
+                f"landmarks must have shape ({b}, L, 2), a source and a reference row each, with L at least 1; "
+                f"got {tuple(self.landmarks.shape)}"
             )
-        if self.pairs.dtype != torch.int64:
-            raise ValueError(f"pairs must be whole numbers (int64), rows of both sets; got {self.pairs.dtype}")
+        if self.landmarks.dtype != torch.int64:
+            raise ValueError(f"landmarks must be whole numbers (int64), rows of both sets; got {self.landmarks.dtype}")
         for side, (name, count) in enumerate((("source", r), ("reference", q))):
-            wrong = torch.nonzero((self.pairs[..., side] < 0) | (self.pairs[..., side] >= count))
+            wrong = torch.nonzero((self.landmarks[..., side] < 0) | (self.landmarks[..., side] >= count))
             if len(wrong):
                 k, row = wrong[0].tolist()
                 raise ValueError(
-                    f"pair {row}{f' of problem {k}' if b > 1 else ''} names row {int(self.pairs[k, row, side])} of the "
-                    f"{name}, whose rows are 0 to {count - 1}; correct the pair (rows count from 0)"
+                    f"pair {row}{f' of problem {k}' if b > 1 else ''} names row {int(self.landmarks[k, row, side])} of "
+                    f"the {name}, whose rows are 0 to {count - 1}; correct the pair (rows count from 0)"
                 )
         if weights is None:
             return
-        if weights.shape != self.pairs.shape[:2] or weights.dtype != torch.float64:
+        if weights.shape != self.landmarks.shape[:2] or weights.dtype != torch.float64:
             raise ValueError(
-                f"pair_weights must be float64 of shape {tuple(self.pairs.shape[:2])}, one for each pair; "
+                f"landmark_weights must be float64 of shape {tuple(self.landmarks.shape[:2])}, one for each pair; "
                 f"got {weights.dtype} of shape {tuple(weights.shape)}"
             )
         if not bool((weights.isfinite() & (weights >= 0)).all()):
             raise ValueError(
-                "pair_weights must be finite and zero or positive; correct or leave out those that are not"
+                "landmark_weights must be finite and zero or positive; correct or leave out those that are not"
             )
 
     def __len__(self) -> int:
@@ -131,7 +136,7 @@ class RegistrationProblem:
 
 
 class SpaceMap(Protocol):
-    """One problem's transform as a function on all of space; :class:`pwan.registration.space.SpaceTransform`."""
+    """One problem's transform as a function on all of space; :class:`pwan.deformation.space.SpaceTransform`."""
 
     def __call__(self, points: Any) -> Any: ...
 
@@ -162,7 +167,7 @@ class RegistrationResult:
             methods without a potential.
         transform: one for each problem, from any (M, D) points in input coordinates to where they go, (M, D) float64,
             also off the source points and outside of them; with its Jacobian, ``save`` and more
-            (:class:`pwan.registration.space.SpaceTransform`). It is the refined one. None for methods, and PWAN with
+            (:class:`pwan.deformation.space.SpaceTransform`). It is the refined one. None for methods, and PWAN with
             ``parametrisation="free"``, that know their displacement at the source points only.
         history: one dict for each problem; each value is a list with one number a step. PWAN gives, in the units of the
             normalised points: "loss", the discrepancy divided by the number of source points, before the step's last

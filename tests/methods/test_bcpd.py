@@ -13,6 +13,7 @@ from scipy.spatial.distance import cdist
 from scipy.special import digamma
 
 from pwan import methods, shapes
+from pwan.deformation.factors import pivoted_cholesky
 from pwan.methods import _bcpd
 from pwan.methods._baseline import RegistrationFailedError
 from pwan.methods.bcpd import Settings
@@ -119,7 +120,7 @@ def test_each_early_sweep_is_that_of_the_dense_equations(name: str, changed: dic
     problem = make_problem(shapes.load(name), SynthesisSettings(points=70, outlier_ratio=0.5), seed=0, trials=[0])
     source, reference = unit_radius(problem.source[0].numpy()), unit_radius(problem.reference[0].numpy())
     settings = Settings(**changed)
-    kernel = _bcpd.factor_kernel(source, settings.beta)
+    kernel = pivoted_cholesky(source, settings.beta)
     state = _bcpd.start(source, reference, settings.gamma)
     d = source.shape[1]
     assert state.sigma2 == pytest.approx(settings.gamma**2 * cdist(source, reference, "sqeuclidean").mean() / d)
@@ -148,12 +149,12 @@ def test_kernel_factor_gives_the_kernel_at_its_own_and_at_other_points() -> None
     source = bent_pair("bunny", 200)[0]
     others = source[:20] + 0.05
     for beta in (0.3, 2.0):
-        kernel = _bcpd.factor_kernel(source, beta)
+        kernel = pivoted_cholesky(source, beta)
         exact = np.exp(-cdist(source, source, "sqeuclidean") / (2 * beta**2))
         np.testing.assert_allclose(kernel.phi @ kernel.phi.T, exact, atol=1e-11)
         cross = np.exp(-cdist(others, source, "sqeuclidean") / (2 * beta**2))
         np.testing.assert_allclose(kernel.basis(others) @ kernel.phi.T, cross, atol=1e-6 if beta == 2.0 else 0.05)
-    assert _bcpd.factor_kernel(source, 2.0).phi.shape[1] < 200  # a smooth kernel needs fewer columns than points
+    assert pivoted_cholesky(source, 2.0).phi.shape[1] < 200  # a smooth kernel needs fewer columns than points
 
 
 def test_procrustes_finds_the_similarity_of_the_weighted_points() -> None:

@@ -9,10 +9,10 @@ import torch
 from scipy.optimize import approx_fprime
 
 from pwan import methods, shapes
+from pwan.deformation.splines import thin_plate_spline
 from pwan.methods._baseline import RegistrationFailedError
 from pwan.methods.gmmreg import Objective, check_not_collapsed, gaussians, overlap
 from pwan.problem import RegistrationProblem, RegistrationResult, mean_squared_error
-from pwan.splines import thin_plate_spline
 from pwan.synthesis import SynthesisSettings, make_problem
 
 SHORT = {"widths": [0.5, 0.2], "smoothness": [0.1, 0.02], "evaluations": [10, 15]}

@@ -8,9 +8,10 @@ import torch
 from scipy.interpolate import RBFInterpolator
 
 from pwan import methods, shapes
+from pwan.deformation.kernels import thin_plate_kernel
+from pwan.deformation.splines import homogeneous
 from pwan.methods.tpsrpm import SplineFit, aims_mixture, aims_rpm
 from pwan.problem import RegistrationProblem, RegistrationResult, mean_squared_error
-from pwan.splines import homogeneous, thin_plate_kernel
 from pwan.synthesis import SynthesisSettings, make_problem
 
 SHORT = {"rate": 0.8, "inner_steps": 3}

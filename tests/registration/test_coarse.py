@@ -109,9 +109,9 @@ def test_of_very_many_pairs_the_weightiest_stay() -> None:
     points = torch.rand(1, 3000, 3, dtype=torch.float64)
     pairs = torch.arange(2500)[None, :, None].expand(-1, -1, 2)
     weights = torch.linspace(0.0, 1.0, 2500, dtype=torch.float64)[None]
-    few = coarse.sampled(RegistrationProblem(points, points, pairs=pairs, pair_weights=weights), [0])
-    assert few.pairs is not None and few.pair_weights is not None and few.pairs.shape == (1, 1000, 2)
-    assert float(few.pair_weights.min()) == pytest.approx(1500 / 2499)
+    few = coarse.sampled(RegistrationProblem(points, points, landmarks=pairs, landmark_weights=weights), [0])
+    assert few.landmarks is not None and few.landmark_weights is not None and few.landmarks.shape == (1, 1000, 2)
+    assert float(few.landmark_weights.min()) == pytest.approx(1500 / 2499)
     assert few.source.shape[1] == 2000
 
 
@@ -120,14 +120,14 @@ def test_known_pairs_stay_and_are_turned_round_with_the_sets() -> None:
     y, x = (torch.randn(2, n, 3, generator=generator, dtype=torch.float64) for n in (3000, 4000))
     pairs = torch.stack((torch.randint(3000, (2, 7), generator=generator), torch.randint(4000, (2, 7))), -1)
     pairs[1, 1] = pairs[1, 0]  # twice the same
-    few = coarse.sampled(RegistrationProblem(y, x, pairs=pairs), [3, 4])
-    assert few.pairs is not None
+    few = coarse.sampled(RegistrationProblem(y, x, landmarks=pairs), [3, 4])
+    assert few.landmarks is not None
     back = coarse.turned_round(few, [])
-    assert back.pairs is not None and torch.equal(back.source, few.reference)
+    assert back.landmarks is not None and torch.equal(back.source, few.reference)
     for k in range(2):
-        assert torch.equal(few.source[k, few.pairs[k, :, 0]], y[k, pairs[k, :, 0]])
-        assert torch.equal(few.reference[k, few.pairs[k, :, 1]], x[k, pairs[k, :, 1]])
-        assert torch.equal(back.source[k, back.pairs[k, :, 0]], x[k, pairs[k, :, 1]])
+        assert torch.equal(few.source[k, few.landmarks[k, :, 0]], y[k, pairs[k, :, 0]])
+        assert torch.equal(few.reference[k, few.landmarks[k, :, 1]], x[k, pairs[k, :, 1]])
+        assert torch.equal(back.source[k, back.landmarks[k, :, 0]], x[k, pairs[k, :, 1]])
 
 
 # --- both directions ------------------------------------------------------------------------------------------------
@@ -221,7 +221,7 @@ def test_problems_of_both_cases_and_known_pairs_take_part(limits: dict[str, list
     given = problem(100, trials=2)
     numbers = {name: torch.tensor(values, dtype=torch.float64) for name, values in limits.items()}
     pairs = torch.tensor([[[0, 5], [7, 9]]]).expand(2, -1, -1)
-    given = RegistrationProblem(given.source, given.reference, pairs=pairs, **numbers)
+    given = RegistrationProblem(given.source, given.reference, landmarks=pairs, **numbers)
     kind: Any = "distance" if "distance" in limits else "mass"
     settings = PwanSettings(**SMALL, type=kind, coarse_steps=4, normalisation="separate")
     result = coarse.register(given, settings, seeds=[0, 1])

@@ -10,9 +10,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from pwan.deformation.coherence import Coherence
+from pwan.deformation.rigid import rotation_matrix
+from pwan.deformation.transform import Transform
 from pwan.registration import refinement
-from pwan.registration.refinement import NearestSettings, SoftSettings, nearest_point, soft_assignment
-from pwan.registration.transform import Coherence, Transform, rotation_matrix
+from pwan.registration.refinement import NearestSettings, nearest_point
+from pwan.registration.soft_assignment import SoftSettings, soft_assignment
 
 NEAREST = NearestSettings(steps=50, rate=1e-4, of="source", coherence=0.01, sigma=0.1, affine_penalty=0.0)
 

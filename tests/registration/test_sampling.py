@@ -12,7 +12,7 @@ from pwan.problem import RegistrationProblem, mean_squared_error
 from pwan.registration.pipeline import Registration, register
 from pwan.registration.presets import resolved
 from pwan.registration.settings import LARGE, SAMPLE, SAMPLE_FIRST, PaperSettings, PwanSettings
-from pwan.registration.start import Draws
+from pwan.registration.setup import Draws
 from pwan.synthesis import SynthesisSettings, make_problem
 
 SMALL: dict[str, Any] = {"steps": 12, "stages": 1, "stage_steps": 6, "warmup": 5, "updates": 2, "width": 16}

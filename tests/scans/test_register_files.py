@@ -14,9 +14,9 @@ import pytest
 from pwan import read_points, scans, shapes
 from pwan.app import main as run_py
 from pwan.app import own_scans
-from pwan.registration import alignment
-from pwan.registration.estimate import spacing_of
-from pwan.registration.space import SpaceTransform
+from pwan.begin import alignment
+from pwan.begin.estimate import spacing_of
+from pwan.deformation.space import SpaceTransform
 from pwan.scans import output, pair
 from pwan.scans.verdict import SLID
 from pwan.synthesis import SynthesisSettings, make_problem

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from scipy.spatial import cKDTree
 
 from pwan import shapes
-from pwan.nystrom import gaussian_kernel
+from pwan.deformation.kernels import gaussian_kernel
+from pwan.devices.threads import threads
 from pwan.shapes import Shape
 from pwan.shapes.surface import sample_surface
 from pwan.synthesis import SynthesisSettings, make_problem
 from pwan.synthesis.corruption import crop, uniform_outliers
 from pwan.synthesis.deformation import random_deformation
-from pwan.threads import threads
 
 BUNNY = shapes.load("bunny")
 FIELDS = ("source", "reference", "truth", "mass")

@@ -23,7 +23,8 @@ from pwan.app import closing, own_scans, tasks
 from pwan.app.closing import FAILED, OK, STOPPED, WRONG_INPUT
 from pwan.app.config import Checked, check, register_schema
 from pwan.app.messages import explain
-from pwan.registration import dealt, torchrun
+from pwan.devices import torchrun
+from pwan.registration import dealt
 
 TRACEBACKS = "HYDRA_FULL_ERROR"  # Hydra's own variable: set by the user, every error comes with its traceback
 

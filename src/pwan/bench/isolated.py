@@ -17,9 +17,9 @@ from typing import Any
 from pwan import methods, shapes
 from pwan.bench.cell import Cell, MethodEntry, trial_seed
 from pwan.bench.rows import Row
+from pwan.devices.threads import threads
 from pwan.problem import FAILED, mean_squared_error
 from pwan.synthesis import make_problem
-from pwan.threads import threads
 
 STOPPED, NOT_RUN = "stopped", "not run"
 STARTUP = 300.0  # seconds that a process may take to start or to make a problem

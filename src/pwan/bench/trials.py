@@ -18,12 +18,12 @@ from torch import Tensor
 
 from pwan import methods
 from pwan.bench.pool import Report, worker_number
+from pwan.devices.ranks import devices_here
+from pwan.devices.threads import threads
 from pwan.problem import FAILED, OK, Observer, Progress, RegistrationProblem, RegistrationResult, mean_squared_error
 from pwan.registration import coarse, dealt
-from pwan.registration.ranks import devices_here
 from pwan.registration.settings import PwanSettings
 from pwan.settings import check_ranges
-from pwan.threads import threads
 
 REPORT_EVERY = 0.5  # seconds between two reports of a running registration
 CURVE_POINTS = 50  # errors measured on the way, at most about twice as many
@@ -38,7 +38,7 @@ class TrainerSettings:
     Attributes:
         name: "loop", a plain loop; "lightning", a PyTorch Lightning trainer around the same solver, with the same rows;
             "ddp", the points of each registration dealt out over devices, with rows that differ from those of one
-            device as two training seeds do (see :class:`pwan.registration.ranks.Place`); "gpu", the trials of a cell
+            device as two training seeds do (see :class:`pwan.devices.ranks.Place`); "gpu", the trials of a cell
             dealt out over GPUs, each of which takes as many at once as surely fit: the same rows on one as on many.
         devices: of "ddp": GPUs where there are as many, else processes with one thread each. Of "gpu": GPUs.
 

@@ -96,6 +96,6 @@ def run(
     Raises:
         ValueError: a wrong option, a problem that the method cannot register, or known pairs that it cannot use.
     """
-    if problem.pairs is not None:
+    if problem.landmarks is not None:
         check_pairs(name)
     return find(name).register(problem, settings(name, options), seeds=seeds, observer=observer)

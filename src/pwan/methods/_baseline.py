@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
+from pwan.deformation.kernels import KernelSum
+from pwan.deformation.space import on_space
 from pwan.normalisation import Frame, Normalisation, normalise
 from pwan.problem import FAILED, OK, Observer, Progress, RegistrationProblem, RegistrationResult, SpaceMap, check_seeds
 from pwan.registration.pipeline import matched_points
 from pwan.registration.presets import resolve_kind
 from pwan.registration.solver import ESCAPE
-from pwan.registration.space import KernelName, KernelSum, on_space
 
 Report = Callable[[int, int, np.ndarray], None]
 """``report(step, steps, moved)``: the step just done, of at most how many, and the moved source (r, D), normalised."""
@@ -187,11 +188,6 @@ def unrefined_result(
         transform=transform,
         history=history,
     )
-
-
-def kernel_sum(centres: np.ndarray, weights: np.ndarray, kernel: KernelName, beta: float = 1.0) -> KernelSum:
-    """A displacement on all of space of a method that computes with numpy: (k, D) and (k, D), normalised."""
-    return KernelSum(torch.tensor(centres), torch.tensor(weights), kernel, beta)
 
 
 @contextmanager

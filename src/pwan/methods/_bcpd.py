@@ -12,29 +12,61 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from scipy.linalg import cho_factor, cho_solve, solve_triangular
-from scipy.linalg.lapack import dpstrf
+from scipy.linalg import cho_factor, cho_solve
 from scipy.special import digamma
 
+from pwan.deformation.factors import Cholesky, pivoted_cholesky
 from pwan.methods._baseline import RegistrationFailedError
-from pwan.nystrom import gaussian_kernel
-
-if TYPE_CHECKING:
-    from pwan.methods.bcpd import Settings
+from pwan.settings import check_ranges
 
 BLOCK_NUMBERS = 1 << 19  # matching probabilities held at once: 4 MB
 LOWEST_EXPONENT = -690.0  # exp underflows below, where processors become ten times slower
 TINY = 1e-300
 LEAST_MATCH = 1e-20  # the author's floor of nu
-KERNEL_TOLERANCE = 1e-12  # largest error of an entry of the factored kernel, whose largest entry is 1
 LEAST_VARIANCE = 1e-9  # the sets agree to 3e-5 of a unit; below, rounding rules the updates
 MOST_VARIANCE = 1e12
 SCALES = (1e-3, 1e3)  # outside, the similarity has collapsed or exploded
 FLAT = 1e-3  # thinnest edge of the reference's box, as a share of its longest
+
+
+@dataclass(frozen=True)
+class UpdateSettings:
+    """Settings of the updates. The model is moved = s R (source + v) + t with a Gaussian process v of variance
+    1 / smoothness for each coordinate.
+
+    Attributes:
+        beta: width of the kernel exp(-d^2 / (2 beta^2)) of v, in units of length.
+        smoothness: the paper's lambda, in 1 / units^2.
+        outlier_weight: the paper's omega, the share of outliers that is expected; 0 <= w < 1. The author's program has
+            0 as its default, the PWAN paper states 0.1.
+        gamma: factor of the first sigma; 2 to 10 for a reference that is turned far (the author's advice).
+        kappa: evenness of the mixing coefficients; None stands for infinity, all equal.
+        similarity: whether s, R and t are estimated; without, they stay the identity.
+        max_iterations: of sweeps, at most.
+        min_iterations: of sweeps, at least.
+        tolerance: sweeps end when sigma (units) or its change is below it.
+    """
+
+    beta: float = 2.0
+    smoothness: float = 2.0
+    outlier_weight: float = 0.1
+    gamma: float = 1.0
+    kappa: float | None = None
+    similarity: bool = True
+    max_iterations: int = 500
+    min_iterations: int = 30
+    tolerance: float = 1e-4
+
+    def __post_init__(self) -> None:
+        check_ranges(
+            self,
+            positive=("beta", "smoothness", "gamma", "kappa", "max_iterations"),
+            at_least_zero=("min_iterations", "tolerance"),
+            below_one=("outlier_weight",),
+        )
 
 
 @dataclass(frozen=True)
@@ -50,29 +82,6 @@ class Similarity:
 
     def undo(self, points: np.ndarray) -> np.ndarray:
         return (points - self.translation) @ self.rotation / self.scale
-
-
-@dataclass(frozen=True)
-class Kernel:
-    """The Gaussian kernel of the source, G = Phi Phi^T, factored until no entry errs by more than 1e-12.
-
-    Attributes:
-        phi: (M, K). landmarks: (K, D), the source points that were pivots. root: (K, K), their lower triangular factor.
-        beta: the kernel's width.
-    """
-
-    phi: np.ndarray
-    landmarks: np.ndarray
-    root: np.ndarray
-    beta: float
-
-    def basis(self, points: np.ndarray) -> np.ndarray:
-        """Phi at other points, (n, D) to (n, K): Phi(points) Phi^T is the kernel between them and the source."""
-        return solve_triangular(self.root, gaussian(self.landmarks, points, self.beta), lower=True).T
-
-    def weights(self, coefficients: np.ndarray) -> np.ndarray:
-        """Of the landmarks' kernels, such that gaussian(x, landmarks) weights = Phi(x) coefficients; (K, D)."""
-        return solve_triangular(self.root, coefficients, lower=True, trans="T")
 
 
 @dataclass(frozen=True)
@@ -101,21 +110,6 @@ class State:
     sigma2: float
     mixing: np.ndarray
     matching: Matching | None = None
-
-
-def gaussian(x: np.ndarray, y: np.ndarray, beta: float) -> np.ndarray:
-    """exp(-|x_i - y_j|^2 / (2 beta^2)), (n, D) and (k, D) to (n, k)."""
-    return gaussian_kernel(torch.from_numpy(x)[None], torch.from_numpy(y)[None], beta)[0].numpy()
-
-
-def factor_kernel(source: np.ndarray, beta: float) -> Kernel:
-    """Pivoted Cholesky factor of the source's kernel; a smooth kernel needs a few hundred columns at any M."""
-    root, order, rank, _ = dpstrf(gaussian(source, source, beta), tol=KERNEL_TOLERANCE, lower=1)
-    lower = np.tril(root[:, :rank])  # (M, K)
-    order = order - 1  # LAPACK counts from one
-    phi = np.empty_like(lower)
-    phi[order] = lower
-    return Kernel(phi, source[order[:rank]], lower[:rank].copy(), beta)
 
 
 def box_volume(reference: np.ndarray) -> float:
@@ -170,7 +164,9 @@ def match(moved: np.ndarray, reference: np.ndarray, mixing: np.ndarray, sigma2: 
     return Matching(np.maximum(sums[:, 0], LEAST_MATCH), sums[:, 1:], square)
 
 
-def update(state: State, source: np.ndarray, reference: np.ndarray, kernel: Kernel, settings: Settings) -> State:
+def update(
+    state: State, source: np.ndarray, reference: np.ndarray, kernel: Cholesky, settings: UpdateSettings
+) -> State:
     """One sweep of the updates: the matching, the displacement, the mixing, the similarity and the variance.
 
     Raises:
@@ -228,18 +224,20 @@ class Run:
     """The last state of a run, its kernel, sigma^2 after each step, and why it stopped."""
 
     state: State
-    kernel: Kernel
+    kernel: Cholesky
     sigma2: list[float]
     stop_reason: str
 
 
-def run(source: np.ndarray, reference: np.ndarray, settings: Settings, report: Callable[[int, State], None]) -> Run:
+def run(
+    source: np.ndarray, reference: np.ndarray, settings: UpdateSettings, report: Callable[[int, State], None]
+) -> Run:
     """Sweeps until sigma, the root of sigma^2, or its change falls below the tolerance (the author's criterion).
 
     Raises:
         RegistrationFailedError: as :func:`update`.
     """
-    kernel = factor_kernel(source, settings.beta)
+    kernel = pivoted_cholesky(source, settings.beta)
     state, history = start(source, reference, settings.gamma), []
     for step in range(1, settings.max_iterations + 1):
         before = math.sqrt(state.sigma2)

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from pwan.methods._baseline import Fit, Report, kernel_sum, library_call, register_each
+from pwan.deformation.kernels import KernelSum
+from pwan.methods._baseline import Fit, Report, library_call, register_each
 from pwan.normalisation import Normalisation
 from pwan.problem import Observer, RegistrationProblem, RegistrationResult
 from pwan.settings import check_ranges
@@ -97,7 +98,7 @@ def _solve(settings: Settings, source: np.ndarray, reference: np.ndarray, seed: 
         em_stop_reason(len(variances), settings),
         {"sigma2": variances},
         # where the kernel was low-rank this one differs from it by about 1e-7
-        lambda: kernel_sum(source, found.weights, "gaussian", settings.beta),
+        lambda: KernelSum.of_arrays(source, found.weights, "gaussian", settings.beta),
     )
 
 

@@ -12,11 +12,12 @@ import numpy as np
 import torch
 from scipy.optimize import OptimizeResult, minimize
 
-from pwan.methods._baseline import Fit, RegistrationFailedError, Report, kernel_sum, register_each
+from pwan.deformation.kernels import KernelSum
+from pwan.deformation.splines import ThinPlateSpline, thin_plate_spline
+from pwan.methods._baseline import Fit, RegistrationFailedError, Report, register_each
 from pwan.normalisation import Normalisation
 from pwan.problem import Observer, RegistrationProblem, RegistrationResult
 from pwan.settings import check_ranges
-from pwan.splines import ThinPlateSpline, thin_plate_spline
 
 FLOOR = -600.0  # exp of it is nothing next to 1 and still a normal number; denormal ones take ten times as long
 COLLAPSED = 1e-3  # of the source's RMS radius
@@ -156,7 +157,7 @@ def _solve(settings: Settings, source: np.ndarray, reference: np.ndarray, seed: 
         len(history["loss"]),
         "; ".join(ends),
         history,
-        lambda: kernel_sum(spline.control, spline.null @ coefficients[d + 1 :], "thin_plate"),
+        lambda: KernelSum.of_arrays(spline.control, spline.null @ coefficients[d + 1 :], "thin_plate"),
     )
 
 

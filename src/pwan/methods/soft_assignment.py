@@ -12,15 +12,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pwan.deformation.coherence import Coherence
+from pwan.deformation.factors import draw_centres
+from pwan.deformation.transform import Transform
 from pwan.methods._baseline import unrefined_result
 from pwan.normalisation import Normalisation, matches_whole_source, normalise
 from pwan.problem import FAILED, OK, Observer, Progress, RegistrationProblem, RegistrationResult, check_seeds
-from pwan.registration.pairs import Pull
+from pwan.registration.landmarks import Pull
 from pwan.registration.presets import resolve_kind
-from pwan.registration.refinement import SoftSettings, samples, soft_assignment
 from pwan.registration.settings import PULL
-from pwan.registration.solver import draw_landmarks
-from pwan.registration.transform import Coherence, Transform
+from pwan.registration.soft_assignment import SoftSettings, samples, soft_assignment
 from pwan.settings import check_ranges
 
 
@@ -79,7 +80,7 @@ def register(
     soft = settings.for_case(whole=bool(matches_whole_source(limited).all()))
     normalised, frame = normalise(limited, settings.normalisation)
     source = normalised.source
-    coherence = Coherence(source, draw_landmarks(source.shape[1], settings.rank, seeds), settings.beta)
+    coherence = Coherence(source, draw_centres(source.shape[1], settings.rank, seeds), settings.beta)
     transform = Transform("nonrigid", source, coherence.basis)
     start = identity = transform.parameters.detach()
     pull = Pull.of(normalised, transform, normalised.reference, settings.pull)

@@ -13,12 +13,13 @@ from typing import Literal
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from pwan.methods._baseline import Fit, RegistrationFailedError, Report, kernel_sum, register_each
+from pwan.deformation.kernels import KernelSum
+from pwan.deformation.splines import ThinPlateSpline, homogeneous, thin_plate_spline
+from pwan.methods._baseline import Fit, RegistrationFailedError, Report, register_each
 from pwan.methods.gmmreg import check_not_collapsed, gaussians
 from pwan.normalisation import Normalisation
 from pwan.problem import Observer, RegistrationProblem, RegistrationResult
 from pwan.settings import check_ranges
-from pwan.splines import ThinPlateSpline, homogeneous, thin_plate_spline
 
 SWEEPS, SWEEP_TOLERANCE = 10, 0.05  # of the double normalisation, as published
 LOST = 1e-200  # a source point whose whole weight is below this is too far from everything for exp
@@ -176,7 +177,7 @@ def _solve(settings: Settings, source: np.ndarray, reference: np.ndarray, seed: 
         len(temperatures),
         reason,
         history,
-        lambda: kernel_sum(fit.spline.control, fit.spline.null @ coefficients[d + 1 :], "thin_plate"),
+        lambda: KernelSum.of_arrays(fit.spline.control, fit.spline.null @ coefficients[d + 1 :], "thin_plate"),
     )
 
 

@@ -1,0 +1,1 @@
+"""PWAN itself: settings, set-up, the alternating steps, refinements, from problem to result."""

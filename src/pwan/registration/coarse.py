@@ -20,14 +20,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pwan.deformation.transform import take_rows
 from pwan.problem import OK, Observer, Progress, RegistrationProblem, RegistrationResult, SpaceMap
 from pwan.randomness import numpy_generator
 from pwan.registration import pipeline
-from pwan.registration.pairs import GUESS, Pull, begun
+from pwan.registration.landmarks import GUESS, Pull, begun
 from pwan.registration.presets import resolve, resolve_kind
 from pwan.registration.schedule import Schedule
 from pwan.registration.settings import PwanSettings
-from pwan.registration.transform import take_rows
 from pwan.transport import TransportResult, partial_wasserstein
 from pwan.transport.objective import Kind
 
@@ -90,34 +90,36 @@ def register(
 
 
 def sampled(problem: RegistrationProblem, seeds: Sequence[int]) -> RegistrationProblem:
-    """The same share of both sets, at random but for the points of known pairs, of very many those of most weight;
+    """The same share of both sets, at random but for the points of landmarks, of very many those of most weight;
     without the truth."""
     r, q = problem.source.shape[1], problem.reference.shape[1]
     share = max(min(COARSE / r, WIDEST / q), FEWEST / min(r, q))
     share = min(1.0, share, MOST / max(r, q))
-    pairs, weights = problem.pairs, problem.pair_weights
-    if pairs is not None and pairs.shape[1] > COARSE // 2:
-        most = torch.ones(pairs.shape[:2]) if weights is None else weights
+    landmarks, weights = problem.landmarks, problem.landmark_weights
+    if landmarks is not None and landmarks.shape[1] > COARSE // 2:
+        most = torch.ones(landmarks.shape[:2]) if weights is None else weights
         kept = most.argsort(dim=1, descending=True, stable=True)[:, : COARSE // 2]
-        pairs, weights = take_rows(pairs, kept), None if weights is None else weights.gather(1, kept)
+        landmarks, weights = take_rows(landmarks, kept), None if weights is None else weights.gather(1, kept)
     rows = []
     for side, (name, n) in enumerate((("source", r), ("reference", q))):
-        size = min(n, max(FEWEST, round(share * n), 0 if pairs is None else pairs.shape[1]))
-        needed = [None if pairs is None else pairs[k, :, side] for k in range(len(problem))]
+        size = min(n, max(FEWEST, round(share * n), 0 if landmarks is None else landmarks.shape[1]))
+        needed = [None if landmarks is None else landmarks[k, :, side] for k in range(len(problem))]
         rows.append(torch.stack([_rows(n, size, *each, name) for each in zip(seeds, needed, strict=True)]))
     size, smaller = rows[0].shape[1], min(part.shape[1] for part in rows)
     mass = problem.mass
     if mass is not None:  # the whole of a set stays the whole of it, whatever rounding does
         mass = torch.where(mass >= min(r, q), float(smaller), (mass * size / r).clamp(max=smaller))
-    if pairs is not None:  # their places among the rows, which are in order
-        pairs = torch.stack([torch.searchsorted(of, pairs[..., side].contiguous()) for side, of in enumerate(rows)], -1)
+    if landmarks is not None:  # their places among the rows, which are in order
+        landmarks = torch.stack(
+            [torch.searchsorted(of, landmarks[..., side].contiguous()) for side, of in enumerate(rows)], -1
+        )
     return RegistrationProblem(
         source=take_rows(problem.source, rows[0]),
         reference=take_rows(problem.reference, rows[1]),
         mass=mass,
         distance=problem.distance,
-        pairs=pairs,
-        pair_weights=weights,
+        landmarks=landmarks,
+        landmark_weights=weights,
         guess=None if problem.guess is None else take_rows(problem.guess, rows[0]),
     )
 
@@ -141,8 +143,8 @@ def turned_round(problem: RegistrationProblem, running: Sequence[pipeline.Regist
         reference=problem.source,
         mass=problem.mass,
         distance=distance,
-        pairs=None if problem.pairs is None else problem.pairs.flip(-1),
-        pair_weights=problem.pair_weights,
+        landmarks=None if problem.landmarks is None else problem.landmarks.flip(-1),
+        landmark_weights=problem.landmark_weights,
     )
 
 

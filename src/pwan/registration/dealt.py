@@ -19,11 +19,11 @@ from typing import Any
 
 import torch
 
+from pwan.devices.ranks import Place, Ranks, member
+from pwan.devices.torchrun import Crew
 from pwan.problem import Observer, RegistrationProblem, RegistrationResult
 from pwan.registration import pipeline
-from pwan.registration.ranks import Place, Ranks, member
 from pwan.registration.settings import PwanSettings
-from pwan.registration.torchrun import Crew
 
 crew: Crew | None = None  # whom torchrun started beside this process
 PATIENCE = 5.0  # seconds that a rank may take to end by itself once all is done, or once another one has failed
@@ -41,7 +41,7 @@ def register(
     """As :func:`pwan.registration.pipeline.register`, with the points dealt out over the devices.
 
     Args:
-        devices: one for each rank, of :func:`pwan.registration.ranks.devices_here`; the first one is this process's.
+        devices: one for each rank, of :func:`pwan.devices.ranks.devices_here`; the first one is this process's.
         dtype: see :class:`Place`.
 
     Raises:

@@ -14,15 +14,17 @@ import torch
 from scipy.spatial import KDTree
 from torch import Tensor
 
+from pwan.deformation.kernels import KernelSum
+from pwan.deformation.space import on_space
+from pwan.devices.ranks import Place
 from pwan.normalisation import matches_whole_source, normalise
 from pwan.problem import FAILED, OK, Observer, Progress, RegistrationProblem, RegistrationResult, SpaceMap, check_seeds
-from pwan.registration.pairs import Pull
+from pwan.registration.landmarks import Pull
 from pwan.registration.presets import resolve, resolve_kind
-from pwan.registration.ranks import Place
-from pwan.registration.refinement import NearestSettings, nearest_point, soft_assignment
+from pwan.registration.refinement import NearestSettings, nearest_point
 from pwan.registration.settings import PwanSettings
+from pwan.registration.soft_assignment import soft_assignment
 from pwan.registration.solver import Solver, of_problems
-from pwan.registration.space import KernelSum, on_space
 from pwan.transport.objective import Kind
 
 HISTORY = ("loss", "threshold", "gradient_norm")

@@ -11,8 +11,8 @@ import torch
 
 from pwan.normalisation import matches_whole_source
 from pwan.problem import RegistrationProblem
-from pwan.registration.refinement import SOFT_POINTS, SoftSettings
 from pwan.registration.settings import PwanSettings
+from pwan.registration.soft_assignment import SOFT_POINTS, SoftSettings
 from pwan.transport.objective import Kind
 
 

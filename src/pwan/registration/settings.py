@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
+from pwan.deformation.transform import TransformKind
 from pwan.normalisation import Normalisation
-from pwan.registration.transform import TransformKind
 from pwan.settings import check_ranges
 from pwan.transport.objective import Kind
 

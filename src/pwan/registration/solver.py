@@ -11,15 +11,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pwan.deformation.factors import draw_centres
+from pwan.deformation.transform import Transform, take_rows
+from pwan.devices.ranks import Place
 from pwan.normalisation import matches_whole_source
 from pwan.problem import RegistrationProblem
-from pwan.registration.pairs import Pull, begun
-from pwan.registration.ranks import Place
+from pwan.registration.landmarks import Pull, begun
 from pwan.registration.schedule import Schedule
 from pwan.registration.settings import PwanSettings
-from pwan.registration.start import Draws, architecture, build, common_span, convert, draw_landmarks, reach
+from pwan.registration.setup import Draws, architecture, build, common_span, convert, reach
 from pwan.registration.stopping import Stopping
-from pwan.registration.transform import Transform, take_rows
 from pwan.transport.objective import Kind, Objective, objective
 from pwan.transport.potential import PotentialNetwork, points_at_once
 
@@ -67,8 +68,8 @@ class Solver:
                 f"parametrisation=free cannot be dealt out over {self.ranks.size} ranks, since its unknowns are as "
                 "many as the points; take parametrisation=modes, or one device"
             )
-        landmarks = draw_landmarks(self.r, settings.rank, seeds)
-        self.whole = build(problem, settings, landmarks, self.dtype, self._as_on_first)
+        centres = draw_centres(self.r, settings.rank, seeds)
+        self.whole = build(problem, settings, centres, self.dtype, self._as_on_first)
         source = self._own(self.whole.transform.source)
         self.reference = self._own(self.whole.reference)
         self.mass, self.distance = (

@@ -7,8 +7,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from pwan.registration.ranks import Ranks
-from pwan.registration.transform import Transform
+from pwan.deformation.transform import Transform
+from pwan.devices.ranks import Ranks
 
 WINDOW = 10  # iterates of a mean
 STATE = ("window", "window_points", "stopped_at", "stopped_answer")

@@ -13,14 +13,14 @@ import numpy as np
 from scipy.spatial import KDTree
 
 from pwan.api import register
+from pwan.begin.alignment import Start, find_start, second_look
+from pwan.begin.estimate import Limits, estimate_limits, spacing_of
+from pwan.begin.landmark_start import start_by_landmarks
 from pwan.problem import OK, Observer
-from pwan.registration.alignment import Start, find_start, second_look
-from pwan.registration.estimate import Limits, estimate_limits, spacing_of
-from pwan.registration.pair_start import start_by_pairs
 from pwan.scans.output import Outcome, check_output, files, write_output
 from pwan.scans.pair import Pair, doubtful_units, read_pair
 from pwan.scans.settings import ScanSettings
-from pwan.scans.verdict import SLID, Landmarks, Measured, judge, settled, unevenness
+from pwan.scans.verdict import SLID, LandmarkResidual, Measured, judge, settled, unevenness
 
 __all__ = ["Outcome", "ScanSettings", "files", "register_files"]
 
@@ -71,7 +71,7 @@ def register_files(settings: ScanSettings, *, tell: Tell = print, observer: Obse
             pair.reference,
             mass=mass,
             distance=distance,
-            landmarks=None if pair.known is None else pair.known.for_register,
+            landmarks=None if pair.landmarks is None else pair.landmarks.for_register,
             method=settings.method,
             seed=settings.seed,
             observer=observer,
@@ -80,7 +80,7 @@ def register_files(settings: ScanSettings, *, tell: Tell = print, observer: Obse
 
     result = run(moved)
     look = _second_look(settings, pair, moved, result)
-    if look is not None and look[0] < SLID and settings.init == "auto" and pair.known is None:
+    if look is not None and look[0] < SLID and settings.init == "auto" and pair.landmarks is None:
         nearer = look[1]
         tell(f"it has slid along the reference, so once more, {nearer.reason} ...")
         again = run(nearer.apply(moved))
@@ -122,10 +122,10 @@ def _mass(settings: ScanSettings, pair: Pair) -> float | None:
 def _start(settings: ScanSettings, pair: Pair, mass: float | None) -> Start | None:
     if settings.init == "none" and not settings.scale:
         return None
-    rotation, known = settings.init == "auto", pair.known
+    rotation, known = settings.init == "auto", pair.landmarks
     if known is not None:
         chosen: dict[str, bool] = {"rotation": rotation, "scale": settings.scale}
-        start = start_by_pairs(pair.source, pair.reference, known.registered, known.weights, **chosen)
+        start = start_by_landmarks(pair.source, pair.reference, known.registered, known.weights, **chosen)
         if start is not None:
             return start
     return find_start(
@@ -205,7 +205,7 @@ def _outcome(
 
 
 def _second_look(settings: ScanSettings, pair: Pair, moved: np.ndarray, result: Any) -> tuple[float, Start] | None:
-    """See :func:`pwan.registration.alignment.second_look`; None for a registration that failed, and for a rigid or
+    """See :func:`pwan.begin.alignment.second_look`; None for a registration that failed, and for a rigid or
     affine one: the quick registration bends the source, and so is nearer without that anything has slid."""
     stiff = getattr(settings.chosen(), "transform", "nonrigid") != "nonrigid"
     if stiff or result.status != OK or not result.matched.any():
@@ -214,14 +214,14 @@ def _second_look(settings: ScanSettings, pair: Pair, moved: np.ndarray, result: 
     return second_look(moved, pair.reference, result.transformed, mass=mass, seed=settings.seed)
 
 
-def _landmarks(pair: Pair, points: np.ndarray) -> Landmarks | None:
+def _landmarks(pair: Pair, points: np.ndarray) -> LandmarkResidual | None:
     """Where the known pairs ended, for all of the source's points (N, D), moved."""
-    if pair.known is None:
+    if pair.landmarks is None:
         return None
-    apart = pair.known.apart(points, pair.reference_file.points)
-    here, there = pair.known.points[apart.argmax()]
+    apart = pair.landmarks.apart(points, pair.reference_file.points)
+    here, there = pair.landmarks.points[apart.argmax()]
     farthest = f"source {pair.source_file.rows[here]} and reference {pair.reference_file.rows[there]}"
-    return Landmarks(len(apart), float(np.median(apart)), float(apart.max()), farthest)
+    return LandmarkResidual(len(apart), float(np.median(apart)), float(apart.max()), farthest)
 
 
 def _weights(matched: np.ndarray, distance: np.ndarray, mass: float | None) -> np.ndarray:

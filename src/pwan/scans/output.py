@@ -18,10 +18,10 @@ import numpy as np
 import pandas as pd
 
 import pwan
+from pwan.begin.alignment import Start
+from pwan.begin.estimate import Limits
+from pwan.deformation.space import SpaceTransform
 from pwan.pointfiles import write_points
-from pwan.registration.alignment import Start
-from pwan.registration.estimate import Limits
-from pwan.registration.space import SpaceTransform
 from pwan.report.page import Scene, Section, Table, write_page
 from pwan.report.scene import scene_json
 from pwan.report.trial_figure import Registration
@@ -204,7 +204,7 @@ def summary(settings: ScanSettings, outcome: Outcome) -> dict[str, Any]:
 
 def _landmarks(outcome: Outcome) -> dict[str, Any] | None:
     """The known pairs, by their numbers in the files, and how far they are apart: as the files are, and in the end."""
-    pair, known = outcome.pair, outcome.pair.known
+    pair, known = outcome.pair, outcome.pair.landmarks
     if known is None:
         return None
     there = pair.reference_file.points

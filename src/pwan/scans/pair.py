@@ -11,7 +11,7 @@ import numpy as np
 from pwan.normalisation import EXTENT_RATIO
 from pwan.pointfiles import PointFile, read_points
 from pwan.randomness import numpy_generator
-from pwan.scans.pairs import Known, located, read_pairs
+from pwan.scans.landmarks import Landmarks, located, read_landmarks
 from pwan.scans.settings import LIMIT, ScanSettings
 from pwan.shapes.surface import sample_surface
 
@@ -28,7 +28,7 @@ class Pair:
         source: (r, D) the points that are registered: all of the file's, a random part, or points of its surface.
         source_rows: (r,) their numbers among the file's points, None for points of its surface.
         reference: (q, D), reference_rows: (q,) the same of the reference.
-        known: pairs that are known to belong together, all of whose points are registered; None without any.
+        landmarks: pairs that are known to belong together, all of whose points are registered; None without any.
         notes: what was decided on the way, in sentences that name the file.
     """
 
@@ -39,7 +39,7 @@ class Pair:
     reference: np.ndarray
     reference_rows: np.ndarray
     notes: tuple[str, ...]
-    known: Known | None = None
+    landmarks: Landmarks | None = None
 
     @property
     def whole(self) -> bool:
@@ -83,7 +83,7 @@ def read_pair(settings: ScanSettings) -> Pair:
         )
     known, weights = np.empty((0, 2), dtype=np.int64), np.empty(0)
     if settings.landmarks is not None:
-        known, weights = located(read_pairs(settings.landmarks), settings.landmarks, source, reference, notes)
+        known, weights = located(read_landmarks(settings.landmarks), settings.landmarks, source, reference, notes)
     rows: np.ndarray | None
     if settings.sample is not None:
         if source.triangles is None or not len(source.triangles) or d != 3:
@@ -100,7 +100,7 @@ def read_pair(settings: ScanSettings) -> Pair:
         here = np.searchsorted(rows, known[:, 0])
     staying, staying_rows = _part(reference, settings.seed, "reference", notes, known[:, 1])
     registered = np.column_stack((here, np.searchsorted(staying_rows, known[:, 1])))
-    pairs = Known(known, weights, registered) if len(known) else None
+    pairs = Landmarks(known, weights, registered) if len(known) else None
     return Pair(source, reference, points, rows, staying, staying_rows, tuple(notes), pairs)
 
 

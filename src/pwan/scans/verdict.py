@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial import KDTree
 
-from pwan.registration.estimate import LITTLE
+from pwan.begin.estimate import LITTLE
 
 NEAR, FAR = 1.5, 3.0  # median distance of matched points, in spacings of the reference: good up to, bad from
 SLID = 0.6  # what a quick registration of fewer points leaves between them, over the distance of as many in this one
@@ -22,7 +22,7 @@ TAIL = 6.0  # distance of the worst twentieth of the matched points, in their me
 
 
 @dataclass(frozen=True)
-class Landmarks:
+class LandmarkResidual:
     """Where known pairs ended: how many there are, the median of their distances and the largest one, input units, and
     which pair that is, in words."""
 
@@ -61,7 +61,7 @@ class Measured:
     at_bound: bool
     doubt: str = ""
     estimated: bool = False
-    landmarks: Landmarks | None = None
+    landmarks: LandmarkResidual | None = None
     slid: float | None = None
     uneven: float = 1.0
 
@@ -125,7 +125,7 @@ def judge(found: Measured) -> Verdict:
     return Verdict(not warnings, tuple(sentences), tuple(warnings))
 
 
-def _judge_landmarks(found: Landmarks, spacing: float, sentences: list[str], warnings: list[str]) -> bool:
+def _judge_landmarks(found: LandmarkResidual, spacing: float, sentences: list[str], warnings: list[str]) -> bool:
     """Adds what the pairs tell; whether it is a warning."""
     sentences.append(
         f"the {found.count} landmark pairs end at a median distance of {found.median:.4g}, "

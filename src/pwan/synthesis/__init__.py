@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 import torch
 
+from pwan.devices.threads import threads
 from pwan.problem import RegistrationProblem
 from pwan.randomness import numpy_generator
 from pwan.settings import check_ranges
@@ -18,7 +19,6 @@ from pwan.synthesis.corruption import crop, uniform_outliers
 from pwan.synthesis.deformation import random_deformation
 from pwan.synthesis.matching import carried_by_matches
 from pwan.synthesis.voxel import voxel_means
-from pwan.threads import threads
 
 __all__ = ["SynthesisSettings", "make_problem"]
 

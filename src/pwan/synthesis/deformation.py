@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from pwan.nystrom import nystrom
+from pwan.deformation.factors import nystrom
 
 
 def random_deformation(

@@ -11,7 +11,7 @@ from pwan.app import main
 from pwan.app.tasks import multi_gpu
 from pwan.bench.cell import Cell
 from pwan.bench.rows import read_rows
-from pwan.registration.ranks import Ranks
+from pwan.devices.ranks import Ranks
 from pwan.registration.settings import PwanSettings
 from pwan.report.multi_gpu_figure import draw_multi_gpu
 from pwan.synthesis import SynthesisSettings

@@ -17,10 +17,10 @@ from pwan.app.tasks import write_config
 from pwan.bench.cell import Cell, MethodEntry, settings_hash, trial_seed
 from pwan.bench.rows import Row, RowFile, environment, newest
 from pwan.bench.summary import write_table
+from pwan.devices.ranks import Place, Ranks, devices_here, launch
 from pwan.problem import mean_squared_error
 from pwan.randomness import numpy_generator
 from pwan.registration.pipeline import Registration
-from pwan.registration.ranks import Place, Ranks, devices_here, launch
 from pwan.registration.settings import PwanSettings
 from pwan.report.multi_gpu_figure import draw_multi_gpu
 from pwan.settings import check_ranges

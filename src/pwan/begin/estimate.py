@@ -16,11 +16,12 @@ import numpy as np
 import torch
 from scipy.spatial import KDTree
 
+from pwan.deformation.coherence import Coherence
+from pwan.deformation.factors import draw_centres
+from pwan.deformation.transform import Transform
 from pwan.problem import RegistrationProblem
 from pwan.randomness import derive_seed, numpy_generator
-from pwan.registration.refinement import SoftSettings, soft_assignment
-from pwan.registration.solver import draw_landmarks
-from pwan.registration.transform import Coherence, Transform
+from pwan.registration.soft_assignment import SoftSettings, soft_assignment
 
 COUNTED, FITTED, LARGEST = 4000, 500, 1500  # points of a set: counted; in the fit, of the smaller and of the larger set
 SHARES = (1.0, 0.7, 0.4)  # of the smaller set, to which the fits keep; the one with the greatest overlap counts
@@ -60,7 +61,7 @@ class Limits:
 
 def estimate_limits(source: Any, reference: Any, *, seed: int = 0) -> Limits:
     """Mass and distance for a registration of the two sets, which must be roughly aligned (see
-    :func:`pwan.registration.alignment.find_start`) and may differ by a smooth deformation.
+    :func:`pwan.begin.alignment.find_start`) and may differ by a smooth deformation.
 
     Args:
         source: (r, D) points that move, D 2 or 3; an array or a tensor. reference: (q, D) points that stay.
@@ -140,7 +141,7 @@ def _fits(source: torch.Tensor, reference: torch.Tensor, seed: int) -> list[tupl
     ) -> np.ndarray:
         y, x = (source - y_centre) / y_radius, (reference[x_rows] - centres[1]) / x_radius
         k = len(shares)
-        basis = Coherence(y[None], draw_landmarks(n, RANK, [seed]), BETA).basis  # (1, n, modes)
+        basis = Coherence(y[None], draw_centres(n, RANK, [seed]), BETA).basis  # (1, n, modes)
         transform = Transform("nonrigid", y.expand(k, *y.shape), basis.expand(k, *basis.shape[1:]))
         found = soft_assignment(
             transform.part(y_rows.expand(k, -1)),

@@ -14,11 +14,11 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from pwan.deformation.rigid import rigid_fit, rigid_parameters
+from pwan.deformation.transform import Transform, take_rows
 from pwan.problem import RegistrationProblem
-from pwan.registration.refinement import rigid_fit, rigid_parameters
 from pwan.registration.settings import PwanSettings
-from pwan.registration.start import Whole
-from pwan.registration.transform import Transform, take_rows
+from pwan.registration.setup import Whole
 
 TINY = 1e-9  # ridge that keeps a fit regular where nothing else does
 GUESS, GUESSED = 300.0, 20_000  # strength of a guess, and of how many points it is followed
@@ -52,9 +52,9 @@ class Pull:
     @classmethod
     def of(cls, problem: RegistrationProblem, transform: Transform, reference: Tensor, strength: float) -> Pull | None:
         """The pull of a problem's pairs, or None where it has none or they shall not pull."""
-        if problem.pairs is None or strength == 0:
+        if problem.landmarks is None or strength == 0:
             return None
-        return cls(transform, reference, problem.pairs, problem.pair_weights, strength)
+        return cls(transform, reference, problem.landmarks, problem.landmark_weights, strength)
 
     @classmethod
     def towards(cls, transform: Transform, goals: Tensor) -> Pull:

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from pwan.registration.ranks import Ranks, member
+from pwan.devices.ranks import Ranks, member
 
 GLANCE = 0.05  # seconds between two looks at the store
 

@@ -25,7 +25,7 @@ import torch.distributed as dist
 import torch.multiprocessing
 from torch import Tensor
 
-from pwan.threads import threads
+from pwan.devices.threads import threads
 from pwan.transport.objective import largest_share
 
 TIMEOUT = timedelta(seconds=45)  # how long a rank waits for another one; one that has died is told at once as a rule

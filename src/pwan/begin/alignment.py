@@ -17,11 +17,12 @@ import torch
 from scipy.spatial import KDTree
 from scipy.spatial.transform import Rotation
 
+from pwan.deformation.coherence import Coherence
+from pwan.deformation.factors import draw_centres
+from pwan.deformation.transform import Transform
 from pwan.problem import RegistrationProblem
 from pwan.randomness import derive_seed, numpy_generator
-from pwan.registration.refinement import SoftSettings, soft_assignment
-from pwan.registration.solver import draw_landmarks
-from pwan.registration.transform import Coherence, Transform
+from pwan.registration.soft_assignment import SoftSettings, soft_assignment
 from pwan.transport import partial_wasserstein
 
 ROTATIONS, ANGLES = 400, 72  # of the covering of SO(3): neighbours about 25 degrees apart; of the ring
@@ -54,7 +55,7 @@ class Start:
         cost: how far apart the sets are from this start; cost_given: the same from the sets as given. Which measure it
             is depends on who made the start: of :func:`find_start` the mean distance of the best matched points after
             a quick soft assignment from here (the partial transport cost of samples, divided by its mass), in RMS radii
-            of the reference; of :func:`pwan.registration.pair_start.start_by_pairs` the weighted mean distance of the
+            of the reference; of :func:`pwan.begin.landmark_start.start_by_landmarks` the weighted mean distance of the
             pairs in the same unit, without any soft assignment; of :func:`second_look` the mean distance of the nearest
             source points to the reference, in the smaller RMS radius of both sets, after its quick registration and,
             as cost_given, where the finished registration left them.
@@ -377,7 +378,7 @@ def _assigned(source: np.ndarray, x: np.ndarray, mass: float, seed: int) -> np.n
     """The K sources (K, n, D) moved by a quick soft assignment of this mass to x (m, D)."""
     k, n, _ = source.shape
     y, seeds = torch.from_numpy(source), [derive_seed(seed, "start modes")] * k
-    transform = Transform("nonrigid", y, Coherence(y, draw_landmarks(n, RANK, seeds), BETA).basis)
+    transform = Transform("nonrigid", y, Coherence(y, draw_centres(n, RANK, seeds), BETA).basis)
     staying, limits = torch.from_numpy(x).expand(k, *x.shape), torch.full((k,), mass, dtype=torch.float64)
     found = soft_assignment(transform, transform.parameters, staying, limits, QUICK, seeds)
     return transform.points(found).numpy()

@@ -8,9 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from pwan.nystrom import gaussian_kernel
-from pwan.registration.refinement import rotation_logarithm
-from pwan.registration.transform import Coherence, Transform, rotation_matrix
+from pwan.deformation.coherence import Coherence
+from pwan.deformation.kernels import gaussian_kernel
+from pwan.deformation.rigid import rotation_logarithm, rotation_matrix
+from pwan.deformation.transform import Transform
 
 
 @pytest.fixture

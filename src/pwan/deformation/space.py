@@ -15,70 +15,18 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from pwan.deformation.kernels import KernelName, KernelSum
 from pwan.files import in_one_move
 from pwan.normalisation import Frame
-from pwan.nystrom import gaussian_kernel
-from pwan.splines import thin_plate_kernel
 
-KernelName = Literal["gaussian", "thin_plate"]
 BLOCK_NUMBERS = 1 << 18  # kernel values held at once: 2 MB, which a processor's cache holds
 FORMAT = "pwan transform 1"  # of the file that a transform is kept in
-
-
-@dataclass(frozen=True, eq=False)
-class KernelSum:
-    """V(x) = sum_l K(x, c_l) w_l in normalised coordinates; with no centres it is zero.
-
-    Attributes:
-        centres: (k, D). weights: (k, D).
-        kernel: "gaussian", exp(-d^2 / (2 beta^2)); or "thin_plate", d^2 log d in 2-D and -d in 3-D
-            (:func:`pwan.splines.thin_plate_kernel`). beta: the Gaussian's width.
-    """
-
-    centres: Tensor
-    weights: Tensor
-    kernel: KernelName = "gaussian"
-    beta: float = 1.0
-
-    @classmethod
-    def zero(cls, dimension: int) -> KernelSum:
-        """No displacement anywhere."""
-        nothing = torch.zeros(0, dimension, dtype=torch.float64)
-        return cls(nothing, nothing)
-
-    def __call__(self, points: Tensor) -> Tensor:
-        """V at points (M, D): (M, D), all at once."""
-        return self._kernel(points) @ self.weights
-
-    def gradient(self, points: Tensor) -> Tensor:
-        """d V_j / d x_i at points (M, D): (M, D, D), all at once.
-
-        A thin-plate kernel in 3-D has a kink at its centre; there the mean over all directions is given.
-        """
-        k, d = self.centres.shape
-        slopes = self._slopes(points)  # (M, k), K'(x, c) = slope (x - c)
-        outer = (self.centres[:, :, None] * self.weights[:, None, :]).reshape(k, d * d)
-        sums = slopes @ torch.cat((self.weights, outer), 1)  # (M, D + D D), no (M, k, D) is held
-        return points[:, :, None] * sums[:, None, :d] - sums[:, d:].reshape(-1, d, d)
-
-    def _kernel(self, points: Tensor) -> Tensor:
-        if self.kernel == "gaussian":
-            return gaussian_kernel(points[None], self.centres[None], self.beta)[0]
-        return torch.from_numpy(thin_plate_kernel(points.numpy(), self.centres.numpy()))
-
-    def _slopes(self, points: Tensor) -> Tensor:
-        """The factor of (x - c) in each kernel's gradient by x, (M, k)."""
-        if self.kernel == "gaussian":
-            return self._kernel(points).mul_(-1.0 / self.beta**2)
-        distance = torch.cdist(points, self.centres, compute_mode="donot_use_mm_for_euclid_dist")
-        slopes = 2.0 * distance.log() + 1.0 if points.shape[1] == 2 else -1.0 / distance
-        return torch.where(distance == 0, 0.0, slopes)
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from pwan.bench.rows import Row, read_rows
-from pwan.registration.torchrun import crew
+from pwan.devices.torchrun import crew
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 CELL = [
     *("name=crew", "shape=torus", "problem.points=40", "problem.rank=20", "method=[pwan,cpd]", "trials=2"),
     *("method.pwan.stages=0", "method.pwan.warmup=1", "logger=none", "options.pictures=[]"),
@@ -86,7 +86,7 @@ def test_another_number_of_devices_is_told(tmp_path: Path) -> None:
 def test_a_trial_that_fails_on_a_rank_is_one_failed_row(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(
         "import os, datetime\n"
-        "import pwan.registration.ranks as ranks\n"
+        "import pwan.devices.ranks as ranks\n"
         "ranks.TIMEOUT = datetime.timedelta(seconds=15)\n"  # what a rank that gave up leaves the other one to
         "if os.environ.get('RANK') == '1':\n"
         "    import pwan.registration.dealt as dealt\n"

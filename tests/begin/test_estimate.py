@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from pwan import shapes
+from pwan.begin.estimate import Limits, _partners, estimate_limits
 from pwan.randomness import numpy_generator
-from pwan.registration.estimate import Limits, _partners, estimate_limits
 from pwan.synthesis import SynthesisSettings, make_problem
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,10 +10,11 @@ import torch
 from scipy.spatial import KDTree
 from torch import Tensor
 
+from pwan.deformation.coherence import Coherence
+from pwan.deformation.transform import Transform
 from pwan.problem import RegistrationProblem
 from pwan.randomness import numpy_generator
 from pwan.registration.settings import PwanSettings
-from pwan.registration.transform import Coherence, Transform
 from pwan.transport.potential import Architecture, PotentialNetwork
 
 LOOKED_AT = 2000  # points of the reference by which its spacing is told
@@ -38,19 +39,19 @@ class Whole:
 def build(
     problem: RegistrationProblem,
     settings: PwanSettings,
-    landmarks: Tensor,
+    centres: Tensor,
     dtype: torch.dtype,
     agree: Callable[[Tensor], Tensor],
 ) -> Whole:
     """The whole problem as a solver wants it.
 
     Args:
-        problem: normalised, float64. settings: resolved. landmarks: (B, k) indices of source points.
+        problem: normalised, float64. settings: resolved. centres: (B, k) indices of source points.
         agree: makes a matrix the same in all processes that build this problem; see :class:`Coherence`.
     """
     source, coherence, basis = quantise(problem.source).to(dtype), None, None
     if settings.transform == "nonrigid":
-        coherence = Coherence(source.double(), landmarks, settings.beta, agree)
+        coherence = Coherence(source.double(), centres, settings.beta, agree)
         coherence.to(dtype)
         basis = coherence.basis if settings.parametrisation == "modes" else None
     return Whole(
@@ -112,13 +113,6 @@ def reach(reference: Tensor, least: float) -> Tensor:
         some = points[:: max(1, len(points) // LOOKED_AT)]
         spacings.append(float(np.median(KDTree(points).query(some, 2)[0][:, 1])))
     return 2.0 * torch.tensor(spacings, dtype=torch.float64).clamp(min=least / 2.0)
-
-
-def draw_landmarks(points: int, rank: int, seeds: Sequence[int]) -> Tensor:
-    """(B, k) indices of the Nystrom landmarks, uniform without replacement; k = min(rank, points)."""
-    k = min(rank, points)
-    rows = [numpy_generator(seed, "landmarks").choice(points, k, replace=False) for seed in seeds]
-    return torch.stack([torch.from_numpy(row) for row in rows])
 
 
 class Draws:

@@ -15,12 +15,14 @@ import torch
 from torch import Tensor
 
 from pwan import methods, shapes
+from pwan.deformation import space
+from pwan.deformation.kernels import KernelSum
+from pwan.deformation.space import SpaceTransform
 from pwan.normalisation import Frame
 from pwan.problem import RegistrationProblem, RegistrationResult
-from pwan.registration import pipeline, space
+from pwan.registration import pipeline
 from pwan.registration.settings import PwanSettings
-from pwan.registration.space import KernelSum, SpaceTransform
-from pwan.registration.start import quantise
+from pwan.registration.setup import quantise
 from pwan.synthesis import SynthesisSettings, make_problem
 
 FAST: dict[str, Any] = {

@@ -8,9 +8,8 @@ import torch
 from scipy.spatial.transform import Rotation
 
 from pwan import shapes
-from pwan.randomness import numpy_generator
-from pwan.registration import alignment
-from pwan.registration.alignment import (
+from pwan.begin import alignment
+from pwan.begin.alignment import (
     Similarities,
     Start,
     _closest_points,
@@ -20,6 +19,7 @@ from pwan.registration.alignment import (
     procrustes,
     second_look,
 )
+from pwan.randomness import numpy_generator
 from pwan.synthesis import SynthesisSettings, make_problem
 
 LEFT, RIGHT = 0.35, -0.35  # RMS radii: where the halves end

@@ -1,4 +1,4 @@
-"""Known pairs of two scans: their file, the points that they name, and what a registration says of them."""
+"""Landmarks pairs of two scans: their file, the points that they name, and what a registration says of them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import pytest
 from pwan import read_points, shapes
 from pwan.app import own_scans
 from pwan.scans import pair
-from pwan.scans.pairs import located, read_pairs
-from pwan.scans.verdict import Landmarks, Measured, judge
+from pwan.scans.landmarks import located, read_landmarks
+from pwan.scans.verdict import LandmarkResidual, Measured, judge
 
 QUICK = ["method=soft_assignment", "method.steps=15", "method.rank=20"]
 
@@ -63,7 +63,7 @@ READ = {
 @pytest.mark.parametrize("name", READ)
 def test_pairs_are_read_as_people_write_them(name: str, tmp_path: Path) -> None:
     (tmp_path / "p.csv").write_bytes(READ[name].encode())
-    found = read_pairs(tmp_path / "p.csv")
+    found = read_landmarks(tmp_path / "p.csv")
     assert found.rows.tolist() == [[0, 45], [1, 107]] and found.weights.tolist() == [1.0, 1.0]
     assert found.lines[0] < found.lines[1]
 
@@ -71,7 +71,7 @@ def test_pairs_are_read_as_people_write_them(name: str, tmp_path: Path) -> None:
 def test_weights_are_read_also_with_decimal_commas_and_by_name(tmp_path: Path) -> None:
     for text in ("0;45;0,5\n1;107;2\n", "weight,source,reference\n0.5,0,45\n2,1,107\n", "0,45,0.5\n1,107,2\n"):
         (tmp_path / "p.csv").write_text(text)
-        found = read_pairs(tmp_path / "p.csv")
+        found = read_landmarks(tmp_path / "p.csv")
         assert found.rows.tolist() == [[0, 45], [1, 107]] and found.weights.tolist() == [0.5, 2.0]
 
 
@@ -185,10 +185,10 @@ def test_points_of_pairs_are_registered_whatever_part_of_a_scan_is(scans, tmp_pa
     known = write(tmp_path / "p.csv", pairs)
     settings = own_scans.parse([str(source), str(reference), f"landmarks={known}"])
     with_pairs, without = pair.read_pair(settings), pair.read_pair(replace(settings, landmarks=None))
-    assert without.known is None and len(without.source) == len(without.reference) == 50
-    assert with_pairs.known is not None and 50 < len(with_pairs.source) <= 58
+    assert without.landmarks is None and len(without.source) == len(without.reference) == 50
+    assert with_pairs.landmarks is not None and 50 < len(with_pairs.source) <= 58
     assert set(without.source_rows) <= set(with_pairs.source_rows)
-    here, there = with_pairs.known.registered.T
+    here, there = with_pairs.landmarks.registered.T
     np.testing.assert_array_equal(with_pairs.source_rows[here], pairs[:, 0])
     np.testing.assert_array_equal(with_pairs.reference_rows[there], pairs[:, 1])
     np.testing.assert_array_equal(with_pairs.source[here], np.load(source)[pairs[:, 0]])
@@ -211,8 +211,8 @@ def test_vertices_of_pairs_are_registered_beside_points_of_the_surface(tmp_path)
     known = write(tmp_path / "p.csv", pairs)
     settings = own_scans.parse([str(tmp_path / "a.off"), str(tmp_path / "b.npy"), f"landmarks={known}", "sample=100"])
     read = pair.read_pair(settings)
-    assert read.known is not None and read.source_rows is None and len(read.source) == 100 + len(pairs)
-    np.testing.assert_array_equal(read.source[read.known.registered[:, 0]], read.source_file.points[pairs[:, 0]])
+    assert read.landmarks is not None and read.source_rows is None and len(read.source) == 100 + len(pairs)
+    np.testing.assert_array_equal(read.source[read.landmarks.registered[:, 0]], read.source_file.points[pairs[:, 0]])
     more = [f"landmarks={known}", "sample=100", f"output={tmp_path / 'out'}"]
     assert register(tmp_path / "a.off", tmp_path / "b.npy", *more, *QUICK) == 0
     found = json.loads((tmp_path / "out" / "result.json").read_text())["landmarks"]
@@ -229,7 +229,7 @@ def test_a_pair_of_a_dropped_last_point_is_left_out_and_beyond_it_refused(tmp_pa
     files = [read_points(tmp_path / f"{name}.npy", drop_invalid=True) for name in ("bad", "good")]
     assert [file.count for file in files] == [10, 10] and len(files[0].points) == 8
     turn = slice(None, None, 1 if side == "source" else -1)
-    listed = read_pairs(write(tmp_path / "p.csv", np.array([[9, 3], [7, 1], [8, 2]])[:, turn]))
+    listed = read_landmarks(write(tmp_path / "p.csv", np.array([[9, 3], [7, 1], [8, 2]])[:, turn]))
     notes: list[str] = []
     rows, _ = located(listed, "p.csv", *files[turn], notes)
     assert rows[:, turn].tolist() == [[7, 1]]
@@ -237,7 +237,7 @@ def test_a_pair_of_a_dropped_last_point_is_left_out_and_beyond_it_refused(tmp_pa
         f"p.csv: line {line}: point {number} of bad.npy was dropped; the pair is left out"
         for line, number in ((1, 9), (3, 8))
     ]
-    beyond = read_pairs(write(tmp_path / "p.csv", np.array([[7, 1], [10, 3]])[:, turn]))
+    beyond = read_landmarks(write(tmp_path / "p.csv", np.array([[7, 1], [10, 3]])[:, turn]))
     with pytest.raises(ValueError, match=r"p.csv: line 2: expected a point of .*bad.npy, whose points are 0 to 9, fou"):
         located(beyond, "p.csv", *files[turn], notes)
 
@@ -247,14 +247,14 @@ def test_located_keeps_weights_with_their_pairs(scans, tmp_path):
     points = np.load(source)
     points[4] = np.nan
     np.save(source, points)
-    listed = read_pairs(write(tmp_path / "p.csv", np.array([[3, 0, 0.5], [4, 1, 3], [5, 2, 2]])))
+    listed = read_landmarks(write(tmp_path / "p.csv", np.array([[3, 0, 0.5], [4, 1, 3], [5, 2, 2]])))
     notes: list[str] = []
     rows, weights = located(listed, "p.csv", read_points(source, drop_invalid=True), read_points(reference), notes)
     assert rows.tolist() == [[3, 0], [4, 2]] and weights.tolist() == [0.5, 2.0] and len(notes) == 1
 
 
 def measured(median: float, largest: float) -> Measured:
-    known = Landmarks(5, median, largest, "source 3 and reference 9")
+    known = LandmarkResidual(5, median, largest, "source 3 and reference 9")
     good: dict[str, Any] = {
         "failed": "",
         "matched": 0.8,

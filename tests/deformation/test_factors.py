@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from pwan.nystrom import gaussian_kernel, nystrom
+from pwan.deformation.factors import nystrom
+from pwan.deformation.kernels import gaussian_kernel
 
 
 def random_points(*shape: int) -> torch.Tensor:
@@ -35,7 +36,7 @@ def test_out_of_sample_equals_in_sample_and_approximates_the_kernel() -> None:
 def test_weights_of_the_landmarks_give_the_same_function() -> None:
     points, others, coefficients = random_points(2, 60, 3), random_points(2, 20, 3) + 1.0, random_points(2, 25, 2)
     factor = nystrom(points, torch.arange(25).expand(2, -1), 1.0)
-    direct = gaussian_kernel(others, factor.landmarks, 1.0) @ factor.weights(coefficients)
+    direct = gaussian_kernel(others, factor.centres, 1.0) @ factor.weights(coefficients)
     torch.testing.assert_close(direct, factor.basis(others) @ coefficients)
 
 

@@ -13,14 +13,16 @@ from torch import Tensor
 
 import pwan
 from pwan import methods, shapes
+from pwan.begin.alignment import procrustes
+from pwan.begin.landmark_start import start_by_landmarks
+from pwan.deformation.coherence import Coherence
+from pwan.deformation.transform import Transform
 from pwan.problem import RegistrationProblem
-from pwan.registration.alignment import procrustes
-from pwan.registration.pair_start import start_by_pairs
-from pwan.registration.pairs import Pull
+from pwan.registration.landmarks import Pull
 from pwan.registration.pipeline import Registration
-from pwan.registration.refinement import NearestSettings, SoftSettings, nearest_point, soft_assignment
+from pwan.registration.refinement import NearestSettings, nearest_point
 from pwan.registration.settings import PwanSettings
-from pwan.registration.transform import Coherence, Transform
+from pwan.registration.soft_assignment import SoftSettings, soft_assignment
 from pwan.synthesis import SynthesisSettings, make_problem
 
 PAIRS = torch.tensor([[[0, 3], [7, 1], [12, 12], [30, 5], [8, 2]], [[1, 2], [2, 9], [39, 0], [5, 5], [0, 0]]])
@@ -70,7 +72,7 @@ def test_equal_weights_are_the_default_and_no_pairs_no_pull() -> None:
     assert none.energy(parameters).tolist() == [0.0, 0.0]
     problem = RegistrationProblem(transform.source, reference)
     assert Pull.of(problem, transform, reference, 1.0) is None
-    assert Pull.of(replace(problem, pairs=PAIRS), transform, reference, 0.0) is None
+    assert Pull.of(replace(problem, landmarks=PAIRS), transform, reference, 0.0) is None
 
 
 def test_affine_pairs_alone_settle_at_weighted_least_squares() -> None:
@@ -152,7 +154,7 @@ def problem_with_pairs(points: int = 60) -> RegistrationProblem:
     rows = near.argsort(dim=1, stable=True)[:, :6]
     weights = torch.ones(2, 6, dtype=torch.float64)
     weights[1, 4:] = 0.0
-    return replace(problem, pairs=torch.stack((rows, to.gather(1, rows)), -1), pair_weights=weights)
+    return replace(problem, landmarks=torch.stack((rows, to.gather(1, rows)), -1), landmark_weights=weights)
 
 
 @pytest.mark.parametrize(
@@ -194,7 +196,7 @@ def test_each_problem_of_a_batch_has_its_own_pairs(method: str) -> None:
     for k in (0, 1):
         one = methods.run(method, problem.select([k]), options, seeds=[3 + k])
         torch.testing.assert_close(both.transformed[k], one.transformed[0], rtol=0, atol=1e-3)
-    fewer = replace(problem, pairs=problem.pairs[:, :4], pair_weights=problem.pair_weights[:, :4])
+    fewer = replace(problem, landmarks=problem.landmarks[:, :4], landmark_weights=problem.landmark_weights[:, :4])
     again = methods.run(method, fewer.select([1]), options, seeds=[4])
     torch.testing.assert_close(both.transformed[1], again.transformed[0], rtol=0, atol=1e-3)  # weight 0 is no pair
     assert (
@@ -266,8 +268,8 @@ WRONG: list[tuple[Any, str]] = [
     ([[0, 1], [-1, 1]], "pair 1 names row -1 of the source, whose rows are 0 to 149"),
     ([[0, 1], [150, 1]], "pair 1 names row 150 of the source, whose rows are 0 to 149"),
     ([[0, 210]], "pair 0 names row 210 of the reference, whose rows are 0 to 209"),
-    ([[0, 1, -1.0]], "pair_weights must be finite and zero or positive"),
-    ([[0, 1, np.inf]], "pair_weights must be finite and zero or positive"),
+    ([[0, 1, -1.0]], "landmark_weights must be finite and zero or positive"),
+    ([[0, 1, np.inf]], "landmark_weights must be finite and zero or positive"),
 ]
 
 
@@ -291,11 +293,11 @@ def test_methods_without_pairs_refuse_them_and_name_those_with() -> None:
 def test_a_problem_checks_its_pairs() -> None:
     problem = problem_with_pairs()
     for changed, words in (
-        ({"pairs": None}, "pair_weights are given without pairs"),
-        ({"pairs": problem.pairs[:1]}, r"pairs must have shape \(2, L, 2\)"),
-        ({"pairs": problem.pairs.double()}, r"pairs must be whole numbers \(int64\)"),
-        ({"pair_weights": problem.pair_weights[:, :3]}, r"pair_weights must be float64 of shape \(2, 6\)"),
-        ({"pairs": problem.pairs + 48}, "of problem 0 names row"),
+        ({"landmarks": None}, "landmark_weights are given without landmarks"),
+        ({"landmarks": problem.landmarks[:1]}, r"landmarks must have shape \(2, L, 2\)"),
+        ({"landmarks": problem.landmarks.double()}, r"landmarks must be whole numbers \(int64\)"),
+        ({"landmark_weights": problem.landmark_weights[:, :3]}, r"landmark_weights must be float64 of shape \(2, 6\)"),
+        ({"landmarks": problem.landmarks + 48}, "of problem 0 names row"),
     ):
         with pytest.raises(ValueError, match=words):
             replace(problem, **changed)
@@ -310,11 +312,11 @@ def test_a_start_by_pairs_is_their_similarity(d: int, scale: bool) -> None:
     factor = 1.7 if scale else 1.0
     reference = factor * (source - 1e6) @ turn + np.arange(d)
     pairs = np.column_stack((np.arange(d), np.arange(d)))
-    start = start_by_pairs(source, reference, pairs, scale=scale)
+    start = start_by_landmarks(source, reference, pairs, scale=scale)
     assert start is not None and start.changed and start.cost < 1e-8
     np.testing.assert_allclose(start.apply(source), reference, atol=1e-7)
     assert f"by the {d} pairs" in start.reason and start.reason.startswith("turned by ")
-    assert start_by_pairs(source, reference, pairs[: d - 1], scale=scale) is None
+    assert start_by_landmarks(source, reference, pairs[: d - 1], scale=scale) is None
 
 
 def test_the_scale_by_pairs_of_a_small_part_is_that_of_the_pairs() -> None:
@@ -322,8 +324,8 @@ def test_the_scale_by_pairs_of_a_small_part_is_that_of_the_pairs() -> None:
     whole = shapes.load("bunny").points[:500]
     near = np.linalg.norm(whole - whole[7], axis=1).argsort()[:40]
     source, pairs = 2.0 * whole[near] + [1.0, -2.0, 3.0], np.column_stack((np.arange(40), near))
-    start = start_by_pairs(source, whole, pairs, scale=True)
-    back = start_by_pairs(whole, source, pairs[:, ::-1], scale=True)
+    start = start_by_landmarks(source, whole, pairs, scale=True)
+    back = start_by_landmarks(whole, source, pairs[:, ::-1], scale=True)
     assert start is not None and back is not None
     assert start.scale == pytest.approx(0.5, rel=1e-9) and back.scale == pytest.approx(2.0, rel=1e-9)
     np.testing.assert_allclose(start.apply(source), whole[near], atol=1e-9)
@@ -332,8 +334,8 @@ def test_the_scale_by_pairs_of_a_small_part_is_that_of_the_pairs() -> None:
 def test_pairs_that_point_the_other_way_tell_no_scale_without_a_turn() -> None:
     points = np.random.default_rng(0).normal(size=(50, 3))
     pairs = np.column_stack((np.arange(6), np.arange(6)))
-    assert start_by_pairs(points, -2.0 * points, pairs, rotation=False, scale=True) is None
-    same = start_by_pairs(points, 2.0 * points, pairs, rotation=False, scale=True)
+    assert start_by_landmarks(points, -2.0 * points, pairs, rotation=False, scale=True) is None
+    same = start_by_landmarks(points, 2.0 * points, pairs, rotation=False, scale=True)
     assert same is not None and same.scale == pytest.approx(2.0)
 
 
@@ -341,12 +343,12 @@ def test_three_pairs_on_a_line_or_twice_the_same_place_tell_no_start() -> None:
     points = np.random.default_rng(0).normal(size=(50, 3))
     points[1], points[2] = points[0] + 1.0, points[0] + 3.0
     three, four = (np.column_stack((np.arange(n), np.arange(n))) for n in (3, 4))
-    assert start_by_pairs(points, points + 1.0, three) is None
-    assert start_by_pairs(points, points + 1.0, four) is not None
+    assert start_by_landmarks(points, points + 1.0, three) is None
+    assert start_by_landmarks(points, points + 1.0, four) is not None
     flat = points[:, :2].copy()
     flat[1] = flat[0]
-    assert start_by_pairs(flat, flat + 1.0, three[:2]) is None
-    assert start_by_pairs(flat, flat + 1.0, three) is not None
+    assert start_by_landmarks(flat, flat + 1.0, three[:2]) is None
+    assert start_by_landmarks(flat, flat + 1.0, three) is not None
 
 
 def test_a_start_by_pairs_weighs_them_and_leaves_alone_what_is_near() -> None:
@@ -356,10 +358,10 @@ def test_a_start_by_pairs_weighs_them_and_leaves_alone_what_is_near() -> None:
     reference[5] += 1.0
     pairs = np.column_stack((np.arange(6), np.arange(6)))
     weights = np.array([1.0, 1, 1, 1, 1, 1e-9])
-    start = start_by_pairs(source, reference, pairs, weights)
+    start = start_by_landmarks(source, reference, pairs, weights)
     assert start is not None
     np.testing.assert_allclose(start.apply(source), source + [1.0, 2.0, 3.0], atol=1e-6)
-    near = start_by_pairs(source, source.copy(), pairs)
+    near = start_by_landmarks(source, source.copy(), pairs)
     assert near is not None and not near.changed and "kept as given" in near.reason
     line = np.column_stack((np.arange(50.0), np.zeros((50, 2))))
-    assert start_by_pairs(line, reference, pairs) is None  # which way to turn about the line is open
+    assert start_by_landmarks(line, reference, pairs) is None  # which way to turn about the line is open

@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from pwan.splines import ThinPlateSpline, homogeneous, thin_plate_kernel, thin_plate_spline
+from pwan.deformation.kernels import thin_plate_kernel
+from pwan.deformation.splines import ThinPlateSpline, homogeneous, thin_plate_spline
 
 
 def points(n: int, d: int, seed: int = 0) -> np.ndarray:

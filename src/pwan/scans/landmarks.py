@@ -1,4 +1,4 @@
-"""Known pairs of points: read from a text file, and found among the points of two scans."""
+"""Landmarks pairs of points: read from a text file, and found among the points of two scans."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Listed:
 
 
 @dataclass(frozen=True)
-class Known:
+class Landmarks:
     """Pairs among the points of two scans.
 
     Attributes:
@@ -57,7 +57,7 @@ class Known:
         return np.linalg.norm(source[self.points[:, 0]] - reference[self.points[:, 1]], axis=1)
 
 
-def read_pairs(path: str | Path) -> Listed:
+def read_landmarks(path: str | Path) -> Listed:
     """Read pairs: source, reference and, if there, weight a line, with or without a header, which may name them in any
     order among other columns.
 

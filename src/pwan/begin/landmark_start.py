@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from pwan.registration.alignment import ENOUGH, Start, angles, procrustes
-from pwan.registration.pairs import LINE
+from pwan.begin.alignment import ENOUGH, Start, angles, procrustes
+from pwan.registration.landmarks import LINE
 
 
-def start_by_pairs(
+def start_by_landmarks(
     source: Any,
     reference: Any,
     pairs: np.ndarray,

@@ -1,4 +1,4 @@
-"""Thin-plate splines in 2-D and 3-D: kernel, null space of the affine part, and bending energy (Wahba 1990;
+"""Thin-plate splines in 2-D and 3-D: null space of the affine part, and bending energy (Wahba 1990;
 Bookstein 1989). float64 numpy; O(n^2) memory and O(n^3) time for n control points.
 """
 
@@ -7,20 +7,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.spatial.distance import cdist
-from scipy.special import xlogy
 
-
-def thin_plate_kernel(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """The kernel whose sums bend least: r^2 log r in 2-D, -r in 3-D; (n, D) and (k, D) to (n, k).
-
-    It is conditionally positive definite: c^T K c >= 0 where the coefficients c are orthogonal to every affine
-    function of the points.
-    """
-    if x.shape[1] == 2:
-        squared = cdist(x, y, "sqeuclidean")
-        return 0.5 * xlogy(squared, squared)  # zero, not NaN, at r = 0
-    return -cdist(x, y)
+from pwan.deformation.kernels import thin_plate_kernel
 
 
 @dataclass(frozen=True)

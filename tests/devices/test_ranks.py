@@ -18,16 +18,16 @@ from pwan import shapes
 from pwan.app import main
 from pwan.bench.rows import read_rows
 from pwan.bench.trials import TrainerSettings
+from pwan.devices.ranks import Place, Ranks, _ascending_keys, devices_here, launch, member
 from pwan.problem import Progress, RegistrationProblem
 from pwan.registration import dealt, pipeline
 from pwan.registration.pipeline import Registration
-from pwan.registration.ranks import Place, Ranks, _ascending_keys, devices_here, launch, member
 from pwan.registration.settings import PwanSettings
 from pwan.registration.solver import Solver
 from pwan.synthesis import SynthesisSettings, make_problem
 from pwan.transport.objective import largest_share
 
-CONF = Path(__file__).parents[1] / "conf"
+CONF = Path(__file__).parents[2] / "conf"
 SMALL: dict[str, Any] = {
     **{"steps": 50, "stages": 0, "warmup": 1, "updates": 1, "penalty_every": 1},
     **{"width": 12, "features": 12, "rank": 15, "average": 0.0},
@@ -50,7 +50,7 @@ def problem_of(name: str) -> RegistrationProblem:
     """Of the last case with known pairs, of points of both ranks."""
     problem = make_problem(shapes.load("torus"), SynthesisSettings(points=61, **CASES[name][0]), seed=0, trials=[0])
     pairs = torch.tensor([[[1, 40], [20, 3], [33, 30], [47, 12]]])
-    return replace(problem, pairs=pairs) if "pairs" in name else problem
+    return replace(problem, landmarks=pairs) if "pairs" in name else problem
 
 
 def solve(name: str, ranks: Ranks, dtype: torch.dtype = torch.float64, **more: Any) -> dict[str, Any]:

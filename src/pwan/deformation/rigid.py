@@ -1,0 +1,46 @@
+"""Rotations: as the exponential of a skew matrix and back, and the rigid map that fits weighted points best."""
+
+from __future__ import annotations
+
+import torch
+from scipy.spatial.transform import Rotation
+from torch import Tensor
+
+
+def rotation_matrix(rows: Tensor) -> Tensor:
+    """exp of the skew matrix held in the strict upper triangle of (B, D, D): a rotation for any numbers."""
+    upper = rows.triu(1)
+    return torch.linalg.matrix_exp(upper - upper.mT)
+
+
+def rigid_fit(y: Tensor, weight: Tensor, image: Tensor, current: Tensor) -> Tensor:
+    """Weighted Procrustes: the rotation and translation that bring y onto image / weight."""
+    d, total = y.shape[-1], weight.sum(1, keepdim=True).clamp(min=1e-12)
+    y_mean, x_mean = (weight * y).sum(1, keepdim=True) / total, image.sum(1, keepdim=True) / total
+    covariance = torch.bmm((y - y_mean).mT, image - weight * x_mean)  # (B, D, D)
+    left, _, right = torch.linalg.svd(covariance.nan_to_num(0.0, 0.0, 0.0))  # a diverged start has no covariance
+    sign = torch.ones_like(covariance[:, 0])
+    sign[:, -1] = torch.linalg.det(left @ right)
+    rotation = (left * sign[:, None]) @ right
+    out = current.clone()
+    out[:, :d], out[:, d : d + 1] = rotation, x_mean - y_mean @ rotation
+    return out
+
+
+def rigid_parameters(current: Tensor, start: Tensor) -> Tensor:
+    """The rotation vector of each rotation, in the strict upper triangle as :func:`rotation_matrix` wants it."""
+    d = current.shape[-1]
+    out = start.clone()
+    out[:, :d], out[:, d] = 0.0, current[:, d].to(out.dtype)
+    for k, rotation in enumerate(current[:, :d].cpu()):
+        out[k, :d] = rotation_logarithm(rotation).triu(1).to(out.dtype)
+    return out
+
+
+def rotation_logarithm(rotation: Tensor) -> Tensor:
+    """The skew matrix whose exponential is the rotation (D, D), D 2 or 3."""
+    d = rotation.shape[-1]
+    full = torch.eye(3, dtype=torch.float64)
+    full[:d, :d] = rotation
+    x, y, z = Rotation.from_matrix(full.numpy()).as_rotvec().tolist()
+    return torch.tensor([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]], dtype=torch.float64)[:d, :d]

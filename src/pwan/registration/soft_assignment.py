@@ -1,0 +1,223 @@
+"""A soft assignment of two sets with slack, annealed: PWAN's refinement by default, and a method of its own.
+
+It works on the parameters of a :class:`Transform`, in normalised coordinates, and needs no potential, so what it gains
+is never to be credited to PWAN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import torch
+from scipy.sparse import csr_array
+from scipy.spatial import KDTree
+from torch import Tensor
+
+from pwan.deformation.rigid import rigid_fit, rigid_parameters
+from pwan.deformation.transform import Transform, take_rows
+from pwan.randomness import numpy_generator
+from pwan.registration.landmarks import Pull
+
+Product = Callable[[Tensor], Tensor]
+
+# The soft assignment holds a matrix of source by reference points. Of a larger source it takes samples of this size,
+# and of the reference the same share: a mass of the sample would otherwise find fewer partners than it has points. What
+# one sample gives is off by the chance that points of both sets have near partners; the mean over some of them is less.
+SOFT_POINTS, SAMPLES = 3000, 4
+# sigmas within which a kernel is held, where that is less than this share of all pairs, and not of fewer points
+CUT, SPARSE, DENSE = 5.0, 0.1, 100
+SOFT_REFERENCE = 12_000  # of the reference at most so many, whatever the share: a body in a whole street's scan
+
+
+@dataclass(frozen=True)
+class SoftSettings:
+    """Settings of the soft assignment. Lengths in normalised units.
+
+    Attributes:
+        steps: annealing steps; sigma falls geometrically from ``sigma_start`` to ``sigma_end``.
+        scalings: alternating row and column scalings a step.
+        slack: kernel value at which a point would rather stay unmatched.
+        smoothness: ridge on the change of W from the start, times sigma^2. affine_ridge: on that of A, times sigma^2.
+    """
+
+    steps: int = 40
+    sigma_start: float = 0.1
+    sigma_end: float = 0.03
+    scalings: int = 4
+    slack: float = 0.78
+    smoothness: float = 60.0
+    affine_ridge: float = 100.0
+
+    @classmethod
+    def for_case(cls, *, whole: bool, sampled: bool = False) -> SoftSettings:
+        """Settings by what is to be matched, all of the source or a part of it, and whether samples are."""
+        chosen = cls() if whole else cls(steps=80, scalings=10, smoothness=150.0, affine_ridge=1000.0)
+        # a sample is denser than the sets that the widths above are for, and PWAN has brought large sets nearer
+        return replace(chosen, steps=40, sigma_start=0.05, sigma_end=0.02) if sampled else chosen
+
+
+def soft_assignment(
+    transform: Transform,
+    start: Tensor,
+    reference: Tensor,
+    mass: Tensor | None,
+    settings: SoftSettings,
+    seeds: list[int],
+    observer: Callable[[int, Tensor], None] | None = None,
+    pull: Pull | None = None,
+) -> Tensor:
+    """Anneal a two-sided soft assignment with slack, with a closed-form fit of A, t and W in each step.
+
+    Rows and columns of the assignment sum to at most 1, the rest goes to the slack; of the mass type only the m best
+    matched source points keep their rows. Kin to TPS-RPM (Chui & Rangarajan), with the kernel's smooth modes.
+
+    Args:
+        start: (B, P, D) parameters of the transform (modes, affine or rigid).
+        reference: (B, q, D) normalised. mass: (B,) or None for all.
+        observer: told after each step of its number, from 1, and of the parameters; not of rigid transforms.
+        pull: of known pairs, which take part in each fit, whatever the sample and the mass.
+
+    Returns:
+        (B, P, D) parameters; a problem whose fit is singular keeps its start. Of a source that is too large for one
+        matrix they are the mean over several samples of both sets.
+    """
+    found = torch.zeros_like(start)
+    for sample in range(samples(transform)):
+
+        def told(step: int, parameters: Tensor, before: int = sample) -> None:
+            if observer is not None:
+                observer(before * settings.steps + step, parameters)
+
+        one = _anneal(transform, start, reference, mass, settings, seeds, sample, told, pull)
+        found += (one - found) / (sample + 1)
+    return found
+
+
+def samples(transform: Transform) -> int:
+    """How many samples of the source the soft assignment takes; 1 for all of it, and where parameters have no mean."""
+    return SAMPLES if transform.source.shape[1] > SOFT_POINTS and transform.kind != "rigid" else 1
+
+
+def _anneal(
+    transform: Transform,
+    start: Tensor,
+    reference: Tensor,
+    mass: Tensor | None,
+    settings: SoftSettings,
+    seeds: list[int],
+    sample: int,
+    observer: Callable[[int, Tensor], None],
+    pull: Pull | None = None,
+) -> Tensor:
+    """The soft assignment of one sample; see :func:`soft_assignment`."""
+    dtype, device = torch.float64, reference.device
+    source, d = transform.source.to(dtype), transform.dimension
+    r = source.shape[1]
+    basis = transform.basis.to(dtype) if transform.kind == "nonrigid" and transform.basis is not None else None
+    share = min(1.0, SOFT_POINTS / r)
+    q = reference.shape[1]
+    rows = _subsample(r, share, seeds, ("source", sample), device)
+    picks = _subsample(q, min(share, SOFT_REFERENCE / q), seeds, ("reference", sample), device)
+    y, x = _take(source, rows), _take(reference.to(dtype), picks)
+    ones = torch.ones_like(y[..., :1])
+    design = torch.cat((y, ones), -1) if basis is None else torch.cat((y, ones, _take(basis, rows)), -1)  # (B, n, p)
+    fitted_y, fitted = y, design  # what the fit of a step goes over
+    if pull is not None:
+        fitted_y = torch.cat((y, pull.transform.source.to(dtype)), 1)
+        fitted = torch.cat((design, pull.design().to(dtype)), 1)
+    prior = start.to(dtype)  # where PWAN, or whatever came before, left it
+    ridge = torch.full((design.shape[-1],), settings.smoothness, dtype=dtype, device=device)
+    ridge[:d], ridge[d] = settings.affine_ridge, 0.0
+    current = start.to(dtype)
+    if transform.kind == "rigid":
+        current = torch.cat((transform.affine(start), transform.translation(start)), 1).to(dtype)
+    kept_mass = None if mass is None else (mass.to(dtype) * share).clamp(max=y.shape[1])
+    for step in range(settings.steps):
+        annealed = step / max(1, settings.steps - 1)
+        sigma = settings.sigma_start * (settings.sigma_end / settings.sigma_start) ** annealed
+        moved = torch.bmm(design, current)
+        to_source, to_reference = _kernel(moved, x, sigma)
+        v = torch.ones_like(x[..., :1])
+        for _ in range(settings.scalings):
+            u = 1.0 / (to_source(v) + settings.slack)  # (B, n, 1)
+            v = 1.0 / (to_reference(u) + settings.slack)  # (B, q, 1)
+        weight = u * to_source(v)  # (B, n, 1) what each source point sends
+        image = u * to_source(v * x)  # (B, n, D), times the weight
+        if kept_mass is not None:
+            rank = weight[..., 0].argsort(dim=1, descending=True, stable=True).argsort(dim=1)
+            keep = (kept_mass[:, None] - rank).clamp(0.0, 1.0)[..., None]  # the point at the threshold in part
+            weight, image = weight * keep, image * keep
+        if pull is not None:
+            of_pairs = y.shape[1] * pull.strength * sigma * pull.weights.to(dtype)
+            weight = torch.cat((weight, of_pairs), 1)
+            image = torch.cat((image, of_pairs * pull.goals.to(dtype)), 1)
+        if transform.kind == "rigid":
+            current = rigid_fit(fitted_y, weight, image, current)
+            continue
+        normal = torch.bmm((fitted * weight).mT, fitted)  # (B, p, p)
+        normal.diagonal(dim1=1, dim2=2).add_(ridge * sigma**2 + 1e-9)
+        right = torch.bmm(fitted.mT, image) + (ridge * sigma**2)[:, None] * prior
+        solution, info = torch.linalg.solve_ex(normal, right)
+        good = (info == 0) & solution.isfinite().all(-1).all(-1)
+        current = torch.where(good[:, None, None], solution, current)
+        observer(step + 1, current.to(start.dtype))
+    if transform.kind == "rigid":
+        return rigid_parameters(current, start)
+    return current.to(start.dtype)
+
+
+def _kernel(moved: Tensor, x: Tensor, sigma: float) -> tuple[Product, Product]:
+    """The products with exp(-d^2 / (2 sigma^2)) between points (B, n, D) and (B, q, D), and with its transpose: from
+    (B, q, k) to (B, n, k), and back. On the CPU only near pairs are held where that saves most of the work, which each
+    problem decides for itself."""
+    if moved.device.type != "cpu":
+        return _all_pairs(moved, x, sigma)
+    each = [
+        _near_pairs(y, there, sigma) or _all_pairs(y[None], there[None], sigma)
+        for y, there in zip(moved, x, strict=True)
+    ]
+
+    def product(side: int, values: Tensor) -> Tensor:
+        return torch.cat([one[side](values[k : k + 1]) for k, one in enumerate(each)])
+
+    return partial(product, 0), partial(product, 1)
+
+
+def _all_pairs(moved: Tensor, x: Tensor, sigma: float) -> tuple[Product, Product]:
+    kernel = torch.cdist(moved, x, compute_mode="donot_use_mm_for_euclid_dist").square_()
+    kernel.mul_(-0.5 / sigma**2).exp_()  # (B, n, q)
+    return partial(torch.bmm, kernel), partial(torch.bmm, kernel.mT)
+
+
+def _near_pairs(y: Tensor, x: Tensor, sigma: float) -> tuple[Product, Product] | None:
+    """The same of one problem, (n, D) and (q, D), without the pairs whose value is next to nothing; None where too many
+    are left, or none at all, or points have left the finite, or are so few that a fit rests on what is next to
+    nothing."""
+    if len(y) < DENSE or not bool(y.isfinite().all()):
+        return None
+    here, there = KDTree(y.numpy()), KDTree(x.numpy())
+    if not 0 < here.count_neighbors(there, CUT * sigma) <= SPARSE * len(y) * len(x):
+        return None
+    kernel = csr_array(here.sparse_distance_matrix(there, CUT * sigma, output_type="coo_matrix"))  # keeps zeros
+    kernel.data = np.exp(kernel.data**2 * (-0.5 / sigma**2))
+
+    def product(matrix: csr_array, values: Tensor) -> Tensor:
+        return torch.from_numpy(matrix @ values[0].numpy())[None]
+
+    return partial(product, kernel), partial(product, kernel.T)
+
+
+def _subsample(n: int, share: float, seeds: list[int], purpose: tuple[str, int], device: torch.device) -> Tensor | None:
+    """Row numbers (B, share n) of a share of n points, None for all of them."""
+    if share >= 1.0:
+        return None
+    size = max(1, round(share * n))
+    rows = [numpy_generator(seed, "refinement", *purpose).choice(n, size, replace=False) for seed in seeds]
+    return torch.stack([torch.from_numpy(row) for row in rows]).to(device)
+
+
+def _take(values: Tensor, rows: Tensor | None) -> Tensor:
+    return values if rows is None else take_rows(values, rows)
