@@ -188,6 +188,17 @@ def test_inputs_come_from_a_file_and_names_may_hold_anything(files, tmp_path, mo
     assert register(odd.name, "b.csv", "output=again", *QUICK) == 0
 
 
+@pytest.mark.parametrize("path", [r"C:\Users\me\a.ply", r"C:\temp\new.ply", r"D:\scans\b.ply"])
+def test_a_backslash_in_double_quotes_is_named_with_its_line(tmp_path, capsys, path):
+    (tmp_path / "in.yaml").write_text(f'# mine\nsource: "{path}"\nreference: b.csv\n')
+    assert register(f"inputs={tmp_path / 'in.yaml'}") == 2
+    said = capsys.readouterr().err
+    assert "in.yaml: line 2: a backslash in double quotes" in said and f"single quotes, as it is: '{path}'" in said
+    (tmp_path / "in.yaml").write_text(f"source: '{path}'\nreference: b.csv\n")
+    assert register(f"inputs={tmp_path / 'in.yaml'}") == 2
+    assert f"{path}: there is no such file" in capsys.readouterr().err
+
+
 WRONG = [
     (["nothing.ply", "b.csv"], "nothing.ply: there is no such file"),
     (["a.ply"], "no reference was named"),

@@ -33,7 +33,8 @@ USAGE = """\
 pwan register SOURCE REFERENCE [key=value ...]
 python run.py task=register source=SOURCE reference=REFERENCE [key=value ...]
 
-Moves the points of SOURCE onto those of REFERENCE (PLY, OBJ, OFF, STL, PCD, LAS, LAZ, text, NPY, NPZ, MAT; .gz too).
+Moves the points of SOURCE onto those of REFERENCE (PLY, OBJ, OFF, STL, PCD, LAS, LAZ, text, NPY, NPZ, MAT,
+SWC, 3D Slicer's .mrk.json and .fcsv; .gz too).
 
   output=registered      the folder for the results: the moved file, result.json, matches.csv, report.html
   mass=400               how many points of SOURCE have a partner; estimated where neither it nor distance is given
@@ -166,13 +167,26 @@ def _inputs(path: str) -> dict[str, Any]:
     except OSError:
         raise
     except Exception as error:  # of the YAML reader, whose classes are many
+        _no_backslash(path)
         raise ValueError(f"{path} is not a YAML file of settings: {str(error).splitlines()[0]}") from None
+    if isinstance(held, dict) and any(isinstance(value, str) and not value.isprintable() for value in held.values()):
+        _no_backslash(path)  # of which "\t" made a tab
     if not isinstance(held, dict):
         raise ValueError(f"{path} must hold settings as 'key: value' lines, for example 'source: a.ply'")
     nested = held.pop("method_settings", None) or {}
     if not isinstance(nested, dict):
         raise ValueError(f"{path}: method_settings must hold 'name: value' lines, got {nested!r}")
     return {str(key): value for key, value in held.items()} | {f"{METHOD}{key}": value for key, value in nested.items()}
+
+
+def _no_backslash(path: str) -> None:
+    """Refuse a backslash in double quotes, which begins a sign such as \\t or is none, where a path was meant."""
+    for at, line in enumerate(Path(path).read_text("utf-8", errors="replace").splitlines(), start=1):
+        if (match := re.search(r'"([^"]*\\[^"]*)"', line)) is not None:
+            raise ValueError(
+                f"{path}: line {at}: a backslash in double quotes begins a sign of its own, as in \\t for a tab; write "
+                f"the path in single quotes, as it is: '{match[1]}'"
+            )
 
 
 def _plain(value: Any) -> Any:

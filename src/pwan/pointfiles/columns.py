@@ -19,7 +19,7 @@ _EARTH = re.compile(
     r"(height|elevation|elev|altitude|alt|up|z|h|hohe|hoehe))"
 )
 _COUNTED = re.compile(r"(?:points?|coords?|position|pos|axis|dim|centroid|x|p)([0-3])")  # Points:0, x1, axis-0
-_PLACE = r"(?:gps|geo|wgs84)?(?:{})(?:deg|degrees?|dd|wgs84)?"
+_PLACE = r"(?:gps|geo|wgs84|decimal|location|point|center|x|y)?(?:{})(?:deg|degrees?|dd|wgs84)?"
 _LATITUDE = re.compile(_PLACE.format("lat|latitude?|breite|breitengrad"))
 _LONGITUDE = re.compile(_PLACE.format("lon|lng|long|longitude?|lange|langengrad"))
 _ANGLE = re.compile(r"theta|phi|az|azimuth?|bearing|inclination|zenith|(?:polar|azimuth|zenith|elevation)(?:angle)?deg")

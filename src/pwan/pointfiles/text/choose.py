@@ -95,8 +95,8 @@ def _numbers_rows(numeric: list[NDArray], with_text: bool) -> bool:
     """Whether the first of some columns of numbers is the number of a row or point and no coordinate.
 
     It is where it counts up by one, from anywhere where the others are no whole numbers and from 0 or 1 in any case;
-    and, as in a surveyor's list, where its whole numbers differ and three columns of decimals follow, or rise, with
-    codes in letters behind. Two coordinates must be left.
+    and, as in a surveyor's list, where its whole numbers differ and three columns of decimals follow, or two of them
+    with codes in letters behind; or where they rise, with codes behind two columns. Two coordinates must be left.
     """
     if len(numeric) < 3 or len(numeric[0]) < COUNTED_FROM:
         return False
@@ -106,7 +106,7 @@ def _numbers_rows(numeric: list[NDArray], with_text: bool) -> bool:
         return bool(first[0] in (0, 1)) or decimals >= 2
     if not _whole(first) or decimals < 2:
         return False
-    if len(others) == 3:
+    if len(others) == 3 and (decimals == 3 or with_text):
         return len(np.unique(first)) == len(first)
     return with_text and bool((np.diff(first) > 0).all())
 
