@@ -7,8 +7,13 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from pwan.pointfiles.content import Fault
 
+COUNTED_FROM = 3  # rows from which a first column of numbers that count is taken for a row number
+ROW_NUMBER = "column {} numbers the rows and is no coordinate"
 WIDEST = 12  # columns of numbers without names that a cloud has (x y z, normals, colours, more); a grid has others
 _AXIS = re.compile(
     r"(?:points?|pos|position|coords?|coordinates?|vertex|p|centroid|cent(?:er|re)|location|loc|global|world)?"
@@ -91,6 +96,36 @@ def no_angles(names: Sequence[str]) -> None:
             "directions by sine and cosine) and name the results x, y and z. If they are lengths, say so by "
             f"columns='{','.join(found if len(found) > 1 else names[:3])}'."
         )
+
+
+def numbers_rows(numeric: list[NDArray], with_text: bool) -> bool:
+    """Whether the first of some columns of numbers is the number of a row or point and no coordinate.
+
+    It is where it counts up by one, from anywhere where the others are no whole numbers and from 0 or 1 in any case;
+    and, as in a surveyor's list, where its whole numbers differ and three columns of decimals follow, or two of them
+    with codes in letters behind; or where they rise, with codes behind two columns. Two coordinates must be left.
+    """
+    if len(numeric) < 3 or len(numeric[0]) < COUNTED_FROM:
+        return False
+    first, others = numeric[0], numeric[1:4]
+    decimals = sum(not whole(column) for column in others)
+    if counts(first):
+        return bool(first[0] in (0, 1)) or decimals >= 2
+    if not whole(first) or decimals < 2:
+        return False
+    if len(others) == 3 and (decimals == 3 or with_text):
+        return len(np.unique(first)) == len(first)
+    return with_text and bool((np.diff(first) > 0).all())
+
+
+def whole(column: NDArray) -> bool:
+    """Whether all numbers of a column are whole."""
+    return column.dtype.kind in "fiu" and bool((column % 1 == 0).all())
+
+
+def counts(column: NDArray) -> bool:
+    """Whether a column counts up by one."""
+    return whole(column) and len(column) >= COUNTED_FROM and bool((np.diff(column) == 1).all())
 
 
 def parts(asked: Key) -> list[str]:

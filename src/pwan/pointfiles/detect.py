@@ -21,7 +21,6 @@ SUFFIXES = {
 }
 UNPACKED = "unpacked from gzip"  # the note by which a writer knows
 _OBJ_LINE = re.compile(rb"[ \t]*(v|vn|vt|vp|f|l|p|mtllib|usemtl|o|g|s)[ \t]")
-LINES = 4096  # bytes at the beginning that are searched for words
 
 
 def unpacked(data: bytes, notes: list[str]) -> bytes:
@@ -75,7 +74,7 @@ def kind(data: bytes, suffix: str, notes: list[str]) -> str:
 
 def _by_content(data: bytes) -> str | None:
     """The format that the first bytes name beyond doubt."""
-    head = data[:LINES]
+    head = data[: foreign.HEAD]
     if re.match(rb"ply[ \t]*[\r\n]", head):
         return "ply"
     if head.startswith(b"\x93NUMPY"):
@@ -87,7 +86,7 @@ def _by_content(data: bytes) -> str | None:
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return _archive(data)
     if re.search(rb"(?mi)^[ \t]*(FIELDS|COLUMNS)[ \t].*\r?$", head) and re.search(
-        rb"(?mi)^[ \t]*DATA[ \t]+(ascii|binary\w*)[ \t]*\r?$", data[: 16 * LINES]
+        rb"(?mi)^[ \t]*DATA[ \t]+(ascii|binary\w*)[ \t]*\r?$", data[: 16 * foreign.HEAD]
     ):
         return "pcd"
     if head.lstrip().startswith(b"{") and b'"controlPoints"' in data and b'"markups"' in data:

@@ -72,7 +72,9 @@ def write_points(
     Format, byte order, names, types and order of the fields, faces, separator, header, encoding, scales and gzip are
     the source's. Coordinates keep its type unless that is whole or would round them by more than eight of its steps at
     the cloud's own extent (single precision on a map's coordinates, say): they are then float64, where the file can
-    say so; a binary STL and a headerless file cannot, LAS keeps its scales. The file takes its name when it is whole.
+    say so; a binary STL and a headerless file cannot, LAS keeps its scales, an OBJ as many decimals as it has or
+    single precision at its extent needs. Comments and other lines before the rows of a text file stay, and of an OBJ
+    all lines but the vertices. The file takes its name when it is whole.
 
     Extra values become properties (PLY), fields (PCD, arrays of records), columns (text), arrays (NPZ, MAT) or
     dimensions (LAS); of several columns as name_x, name_y, name_z, but whole in NPZ and MAT. A field of the source

@@ -149,3 +149,22 @@ def test_a_cloud_of_noise_alone_is_refused(tmp_path):
     cloud.write(stream)
     with pytest.raises(ValueError, match="found all 24 .*keep_flagged=True"):
         read(tmp_path, stream.getvalue(), "a.las")
+
+
+@pytest.mark.parametrize("kind", ["keys", "words", "projected"])
+@pytest.mark.parametrize("offset", [0.0, 200.0])
+def test_a_cloud_in_degrees_is_refused(tmp_path, kind, offset):
+    """But not where the coordinates can be none, whatever the header says."""
+    import laspy
+
+    cloud = laspy.read(io.BytesIO(makers.las(version="1.4", offset=offset)))
+    keys = np.array([1, 1, 0, 1, 1024, 0, 1, 1 if kind == "projected" else 2], "<u2").tobytes()
+    words = b'GEOGCS["WGS 84",DATUM["WGS_1984"]]'
+    cloud.vlrs.append(laspy.VLR("LASF_Projection", *((2112, "", words) if kind == "words" else (34735, "", keys))))
+    stream = io.BytesIO()
+    cloud.write(stream)
+    if kind == "projected" or offset:
+        assert len(read(tmp_path, stream.getvalue(), "a.las").points) == 24
+    else:
+        with pytest.raises(ValueError, match="found degrees.*project"):
+            read(tmp_path, stream.getvalue(), "a.las")

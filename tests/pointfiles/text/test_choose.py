@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pwan import read_points
+from pwan import read_points, write_points
 from pwan.pointfiles import PointFile
 from pwan.pointfiles.columns import angles, coordinates
 from tests.pointfiles import makers
@@ -152,6 +152,24 @@ def test_columns_of_other_formats(tmp_path):
     for name, content in (("a.obj", makers.obj()), ("a.las", makers.las()), ("a.mrk.json", makers.markups())):
         with pytest.raises(ValueError, match="expected no columns for a file of format"):
             read(tmp_path, content, name, columns="1,2,3")
+
+
+def test_row_numbers_in_arrays(tmp_path):
+    numbers = np.arange(24)
+    for array, places in (
+        (np.column_stack([numbers, makers.POINTS]), (1, 2, 3)),
+        (np.column_stack([numbers + 7, makers.POINTS[:, :2]]), (1, 2)),
+        (np.column_stack([makers.POINTS, numbers]), (0, 1, 2)),
+        (np.column_stack([numbers // 5, makers.POINTS[:, :2]]), (0, 1, 2)),
+    ):
+        for name, content in (("a.npy", makers.npy(array)), ("a.mat", makers.mat(points=array))):
+            result = read(tmp_path, content, name, **({"key": "points"} if name == "a.mat" else {}))
+            np.testing.assert_array_equal(result.points, array[:, places])
+            assert (places[0] == 1) == ("column 1 numbers the rows and is no coordinate" in result.notes)
+            write_points(tmp_path / f"b_{name}", result, result.points + 1, overwrite=True)
+            again = read_points(tmp_path / f"b_{name}", columns=[place + 1 for place in places])
+            np.testing.assert_array_equal(again.points, result.points + 1)
+            assert len(again.fields) == len(result.fields)
 
 
 def test_a_matrix_without_names_is_no_cloud(tmp_path):

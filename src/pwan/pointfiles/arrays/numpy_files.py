@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from pwan.pointfiles import archive
 from pwan.pointfiles.columns import (
+    ROW_NUMBER,
     WIDEST,
     Asked,
     Key,
@@ -20,6 +21,7 @@ from pwan.pointfiles.columns import (
     coordinates,
     listed,
     none_to_choose,
+    numbers_rows,
     parts,
     said,
     unnamed,
@@ -66,6 +68,7 @@ def from_named(arrays: Mapping[str, NDArray], refused: Mapping[str, str], asked:
     fitting = [name for name, array in arrays.items() if _may_be_points(array) and name not in WRITTEN]
     if key is None and not fitting and len(arrays) == 1:
         _no_volume(next(iter(arrays.values())))
+        key = next(iter(arrays)) if asked.columns is not None else None
     if key is None and not fitting and (axes := _axes(arrays)):
         rest = {name: array.ravel() for name, array in arrays.items() if name not in axes and _is_column(array)}
         points = np.column_stack([arrays[name].ravel().astype(np.float64) for name in axes])
@@ -130,7 +133,12 @@ def content(array: NDArray, choice: Key | None) -> Content:
             "its rows are points all the same, name the coordinates by columns='1,2,3'."
         )
     numbers = [str(place + 1) for place in range(width)]
-    places = tuple(range(min(width, 3))) if choice is None else chosen(numbers, choice, "columns") or ()
+    if choice is None:
+        counted = int(numbers_rows(list(array[:, : WIDEST + 1].T), with_text=False))
+        notes += [ROW_NUMBER.format(1)] * counted
+        places = tuple(range(counted, min(width, counted + 3)))
+    else:
+        places = chosen(numbers, choice, "columns") or ()
     points = array[:, places].astype(np.float64)
     if (
         array.dtype.kind in "iu"

@@ -16,6 +16,7 @@ from pwan.pointfiles.content import LARGEST, Content, Fault
 from pwan.pointfiles.moved import Moved
 
 NOISE = (7, 18)  # classes of points that are none: low and high noise (ASPRS, LAS 1.4, table 17)
+GEOKEYS, WKT = 34735, 2112  # records that describe the coordinate system
 CHUNK = 1_000_000  # points unpacked at a time, so that a wrong count takes no memory
 
 
@@ -53,6 +54,7 @@ def read(data: bytes, asked: Asked) -> Content:
         raise _short(header.point_count, _returns(header))  # before 1.4 returns beyond the fifth are not counted
     if read == 0:
         raise Fault("expected points, found none: the header's count is 0. Export the file again.")
+    _no_degrees(records, np.concatenate(points))
     columns = {name: np.concatenate([chunk[place] for chunk in fields]) for place, name in enumerate(names)}
     layout = {
         "version": str(header.version),
@@ -67,6 +69,21 @@ def read(data: bytes, asked: Asked) -> Content:
     notes: list[str] = []
     kept = None if asked.keep_flagged else _kept(columns, notes)
     return Content(np.concatenate(points), columns, None, notes, layout, kept)
+
+
+def _no_degrees(records: list[tuple[str, int, str | bytes, bytes]], points: NDArray) -> None:
+    """Raise a fault where the coordinate system is one of longitude and latitude, and the coordinates may be these."""
+    system = {number: body for user, number, _, body in records if user == "LASF_Projection"}
+    keys = np.frombuffer(system.get(GEOKEYS, b"")[: len(system.get(GEOKEYS, b"")) // 8 * 8], "<u2").reshape(-1, 4)
+    geographic = bool(((keys[1:, 0] == 1024) & (keys[1:, 3] == 2)).any())  # GTModelTypeGeoKey: geographic
+    words = system.get(WKT, b"").lstrip().upper()
+    geographic = geographic or words.startswith((b"GEOGCS", b"GEOGCRS", b"GEODCRS"))
+    if geographic and (np.abs(points[:, :2]) <= (360, 90)).all():
+        raise Fault(
+            "expected coordinates of one unit of length, found degrees: its coordinate system is one of longitude and "
+            "latitude. First project the points to metres, for example by pdal translate with filters.reprojection, to "
+            "convert them to UTM."
+        )
 
 
 def _kept(columns: dict[str, NDArray], notes: list[str]) -> NDArray[np.bool_] | None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pwan.pointfiles.columns import WIDEST, Key, chosen, listed, said, unnamed
+from pwan.pointfiles.columns import ROW_NUMBER, WIDEST, Key, chosen, counts, listed, numbers_rows, said, unnamed, whole
 from pwan.pointfiles.content import Fault
 from pwan.pointfiles.text.preamble import Start
 
-COUNTED_FROM = 3  # rows from which a first column of numbers that count is taken for a row number
 ROOTED = 0.9  # of the nodes have their parent in the file, or none, where a table is taken for a tree
 SWC = ("id", "type", "x", "y", "z", "radius", "parent")
 
@@ -19,10 +18,10 @@ def named_by_layout(columns: list[NDArray], start: Start, notes: list[str]) -> l
     if len(columns) < len(SWC) or any(column.dtype.kind != "f" for column in columns[: len(SWC)]):
         return None
     numbers, kinds, parents = columns[0], columns[1], columns[6]
-    whole = all(_whole(column) for column in (numbers, kinds, parents))
+    labels = all(whole(column) for column in (numbers, kinds, parents))
     rooted = np.mean((parents == -1) | np.isin(parents, numbers))  # a part of a tree has parents elsewhere
     tree = len(np.unique(numbers)) == len(numbers) and rooted > ROOTED
-    if not (whole and (start.suffix == "swc" or (tree and len(columns) == len(SWC)))):
+    if not (labels and (start.suffix == "swc" or (tree and len(columns) == len(SWC)))):
         return None
     notes.append(f"SWC: the columns are {listed(SWC)}")
     return [*SWC, *(f"column_{place + 1}" for place in range(len(SWC), len(columns)))]
@@ -47,8 +46,8 @@ def places_of(
         if start.symbols_first and numeric[:1] == [0]:
             numeric = numeric[1:]
         places = _by_order(columns, names, numeric, start, notes)
-    elif asked is None and 0 not in places and _counts(columns[0]):
-        notes.append(f"the column {words[0]} numbers the rows and is no coordinate")
+    elif asked is None and 0 not in places and counts(columns[0]):
+        notes.append(ROW_NUMBER.format(words[0]))
     spoken = [words[place] if names is not None else str(place + 1) for place in places]
     what = "the columns" if names is not None else "the columns number"
     notes.append(said(spoken, what, len(numeric) > len(places)))
@@ -72,9 +71,8 @@ def _by_order(
     columns: list[NDArray], names: list[str] | None, numeric: list[int], start: Start, notes: list[str]
 ) -> tuple[int, ...]:
     """The first three columns of numbers, or two, without the number of the row."""
-    if _numbers_rows([columns[place] for place in numeric], len(numeric) < len(columns)):
-        word = str(numeric[0] + 1) if names is None else names[numeric[0]]
-        notes.append(f"column {word} numbers the rows and is no coordinate")
+    if numbers_rows([columns[place] for place in numeric], len(numeric) < len(columns)):
+        notes.append(ROW_NUMBER.format(numeric[0] + 1 if names is None else names[numeric[0]]))
         numeric = numeric[1:]
     if names is not None and len(numeric) > 3:
         raise Fault(f"line {start.names_at}: {unnamed('columns named', names)}")
@@ -89,32 +87,3 @@ def _by_order(
             f"{len(columns)}. Name the coordinates by columns='A,B,C', or export the file again."
         )
     return tuple(numeric[:3])
-
-
-def _numbers_rows(numeric: list[NDArray], with_text: bool) -> bool:
-    """Whether the first of some columns of numbers is the number of a row or point and no coordinate.
-
-    It is where it counts up by one, from anywhere where the others are no whole numbers and from 0 or 1 in any case;
-    and, as in a surveyor's list, where its whole numbers differ and three columns of decimals follow, or two of them
-    with codes in letters behind; or where they rise, with codes behind two columns. Two coordinates must be left.
-    """
-    if len(numeric) < 3 or len(numeric[0]) < COUNTED_FROM:
-        return False
-    first, others = numeric[0], numeric[1:4]
-    decimals = sum(not _whole(column) for column in others)
-    if _counts(first):
-        return bool(first[0] in (0, 1)) or decimals >= 2
-    if not _whole(first) or decimals < 2:
-        return False
-    if len(others) == 3 and (decimals == 3 or with_text):
-        return len(np.unique(first)) == len(first)
-    return with_text and bool((np.diff(first) > 0).all())
-
-
-def _whole(column: NDArray) -> bool:
-    return column.dtype.kind == "f" and bool((column % 1 == 0).all())
-
-
-def _counts(column: NDArray) -> bool:
-    """Whether a column counts up by one."""
-    return _whole(column) and len(column) >= COUNTED_FROM and bool((np.diff(column) == 1).all())

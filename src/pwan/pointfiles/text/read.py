@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pwan.pointfiles import numerals
-from pwan.pointfiles.columns import Asked, coordinates
+from pwan.pointfiles.columns import COUNTED_FROM, Asked, coordinates
 from pwan.pointfiles.content import Content, Fault
 from pwan.pointfiles.encodings import decoded
 from pwan.pointfiles.text import preamble
-from pwan.pointfiles.text.choose import COUNTED_FROM, named_by_layout, places_of
+from pwan.pointfiles.text.choose import named_by_layout, places_of
 from pwan.pointfiles.text.separators import Separator, found_in, loadtxt_separator, without_comment
 
 
