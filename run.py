@@ -1,4 +1,7 @@
-"""The command line: ``python run.py experiment=noise_bunny``. Works from a plain clone."""
+"""The command line: ``python run.py experiment=noise_bunny``. Works from a plain clone.
+
+Hydra completes words in a shell after ``eval "$(python run.py -sc install=bash)"`` in files that say @hydra.main.
+"""
 
 from __future__ import annotations
 

@@ -82,15 +82,16 @@ def large(size: int, steps: int, device: str, product: float, copy: float) -> No
     solver.step()  # records the graph
     step = seconds(solver.step, device, steps)
     memory = torch.cuda.max_memory_allocated() / MEBI if on_gpu else float("nan")
-    taken = [solver._takes_penalty(k) for k in range(settings.updates)]
+    game = solver.game
+    taken = [game.loss.takes_penalty(k) for k in range(settings.updates)]
     counts = [operations(solver, penalised) for penalised in taken]
     arithmetic, traffic = (sum(c[0] for c in counts) / product, sum(c[1] for c in counts) / copy)
     plain, _ = plain_update(solver)
     plain(True)
     by_hand = seconds(lambda: [plain(penalised) for penalised in taken], device, max(1, steps // 5))
-    features = torch.cat((solver.reference_features, solver.network.features(solver.points)), 1)
+    features = torch.cat((game.sample.reference_features, game.network.features(game.sample.points)), 1)
     with torch.no_grad():
-        ours = seconds(lambda: [solver._update_network(features, p) for p in taken], device, max(1, steps // 5))
+        ours = seconds(lambda: [game.update_potential(features, p) for p in taken], device, max(1, steps // 5))
     print(
         f"{size:>8} {setup:>8.2f} {warm:>8.2f} {step * 1e3:>9.2f} {arithmetic * 1e3:>11.2f} {traffic * 1e3:>8.2f} "
         f"{max(arithmetic, traffic) / step:>7.0%} {memory:>9.0f} {ours * 1e3:>8.2f} {by_hand * 1e3:>8.2f} "

@@ -55,8 +55,8 @@ def plain_update(solver: Solver) -> tuple[Callable[[bool], None], list[Tensor]]:
     tensors += [out[0].clone(), bias[0].clone()]
     parameters = [t.requires_grad_() for t in tensors]
     optimiser = torch.optim.Adam(parameters, lr=settings.network_rate)
-    q, r = solver.reference.shape[1], solver.transform.source.shape[1]
-    points = torch.cat((solver.reference, solver.transform.points()), 1)[0].detach()
+    q, r = solver.game.reference.shape[1], solver.transform.source.shape[1]
+    points = torch.cat((solver.game.reference, solver.transform.points()), 1)[0].detach()
     mass = r
 
     def update(penalised: bool) -> None:
@@ -77,7 +77,7 @@ def plain_update(solver: Solver) -> tuple[Callable[[bool], None], list[Tensor]]:
 def plain_transform_step(solver: Solver) -> Callable[[list[Tensor]], None]:
     """One step of the transform y A + t + V by automatic differentiation through the network of these tensors."""
     y, d, s = solver.transform.source[0], solver.transform.dimension, solver.settings
-    basis, coherence = solver.transform.basis, solver.coherence
+    basis, coherence = solver.transform.basis, solver.game.energy.coherence
     assert coherence is not None
     a, t = torch.eye(d, requires_grad=True), torch.zeros(d, requires_grad=True)
     v = torch.zeros(coherence.basis.shape[-1] if basis is not None else len(y), d, requires_grad=True)
@@ -92,8 +92,8 @@ def plain_transform_step(solver: Solver) -> Callable[[list[Tensor]], None]:
         (-f.topk(len(y)).values.sum() / len(y)).backward()
         assert v.grad is not None
         with torch.no_grad():
-            pull = coherence.gradient(v[None], s.sigma)[0] if basis is None else weight * v
-            v.grad.add_(pull, alpha=s.coherence or 0.0)
+            smoother = coherence.gradient(v[None], s.sigma)[0] if basis is None else weight * v
+            v.grad.add_(smoother, alpha=s.coherence or 0.0)
         optimiser.step()
 
     return step
@@ -124,8 +124,8 @@ def operations(solver: Solver, penalised: bool) -> tuple[float, float]:
     The bytes are those of a pass that reads and writes each array of the points once: features in the forward pass and
     in the gradient of the first layer, each layer's output and its derivative written once and read twice.
     """
-    network, (b, n, _) = solver.network, solver.reference.shape
-    points = b * (n + solver.r)
+    network, (b, n, _) = solver.network, solver.game.reference.shape
+    points = b * (n + solver.setup.sizes.r)
     every = sum(i * o for i, o in network.shapes)
     deeper = sum(i * o for i, o in network.shapes[1:])
     features = network.shapes[0][0]
@@ -156,7 +156,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def compare(size: int, name: str, solver: Solver, rounds: int) -> None:
     """Print one row: rounds of a step of each, in turn."""
-    taken = [solver._takes_penalty(k) for k in range(solver.settings.updates)]  # those of one step
+    taken = [solver.game.loss.takes_penalty(k) for k in range(solver.settings.updates)]  # those of one step
     plain, parameters = plain_update(solver)
     plain_transform = plain_transform_step(solver)
     solver.step()  # with the warm-up
@@ -170,7 +170,7 @@ def compare(size: int, name: str, solver: Solver, rounds: int) -> None:
         marks.append(time.perf_counter())
         plain_transform(parameters)
         marks.append(time.perf_counter())
-        solver.step(lap=lambda part, to=marks: to.append(time.perf_counter()))
+        solver.step(on_part=lambda part, to=marks: to.append(time.perf_counter()))
         marks.append(time.perf_counter())
         plain_updates, plain_rest, ours, rest, _ = (b - a for a, b in pairwise(marks))
         plain_step, step = plain_updates + plain_rest, ours + rest
@@ -178,9 +178,9 @@ def compare(size: int, name: str, solver: Solver, rounds: int) -> None:
             (plain_updates, ours, ours / plain_updates, plain_step, step, step / plain_step, arithmetic / rate / ours)
         )
     a, b, ratio, c, d, of_steps, reached = (statistics.median(t) for t in zip(*times, strict=True))
-    share = f"{sum(taken)} of {len(taken)}"
+    points, share = sum(solver.setup.sizes), f"{sum(taken)} of {len(taken)}"
     print(
-        f"{solver.q + solver.r:>7} {name:<8} {share:<12} {a * 1e3:17.1f} {b * 1e3:8.1f} {ratio:6.2f} {c * 1e3:15.1f} "
+        f"{points:>7} {name:<8} {share:<12} {a * 1e3:17.1f} {b * 1e3:8.1f} {ratio:6.2f} {c * 1e3:15.1f} "
         f"{d * 1e3:9.1f} {of_steps:6.2f} {reached:11.0%}",
         flush=True,
     )

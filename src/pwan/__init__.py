@@ -7,10 +7,16 @@
 - ``pwan.methods.names()``: the methods at hand.
 """
 
-from pwan.api import register
-from pwan.pointfiles import PointFile, read_points, write_points
-from pwan.problem import RegistrationProblem, RegistrationResult
-from pwan.transport import partial_wasserstein
+from typing import TYPE_CHECKING
+
+from pwan.lazy import lazily
+
+if TYPE_CHECKING:
+    from pwan import methods
+    from pwan.api import register
+    from pwan.pointfiles import PointFile, read_points, write_points
+    from pwan.problem import RegistrationProblem, RegistrationResult
+    from pwan.transport import partial_wasserstein
 
 __version__ = "0.1.0"
 __all__ = [
@@ -18,8 +24,23 @@ __all__ = [
     "RegistrationProblem",
     "RegistrationResult",
     "__version__",
+    "methods",
     "partial_wasserstein",
     "read_points",
     "register",
     "write_points",
 ]
+
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        "PointFile": "pwan.pointfiles",
+        "RegistrationProblem": "pwan.problem",
+        "RegistrationResult": "pwan.problem",
+        "methods": "pwan.methods",
+        "partial_wasserstein": "pwan.transport",
+        "read_points": "pwan.pointfiles",
+        "register": "pwan.api",
+        "write_points": "pwan.pointfiles",
+    },
+)

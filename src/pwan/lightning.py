@@ -28,7 +28,8 @@ class PwanModule(pl.LightningModule):
 
     Args:
         problem: B problems of equal sizes.
-        settings: of PWAN; seeds: one for each problem.
+        settings: of PWAN.
+        seeds: one for each problem.
         observer: called after each step.
     """
 
@@ -48,8 +49,8 @@ class PwanModule(pl.LightningModule):
         self.transform_parameters = self.registration.solver.transform.parameters
 
     def configure_optimizers(self) -> Any:
-        solver = self.registration.solver
-        return [solver.transform_optimiser, solver.network_optimiser]
+        game = self.registration.solver.game
+        return [game.transform_optimiser, game.network_optimiser]
 
     def training_step(self, batch: int, batch_index: int) -> None:
         """One PWAN step; ``batch`` is only its number."""
@@ -101,6 +102,7 @@ def fit(
     """Drive the module to its end with a :class:`pytorch_lightning.Trainer` and refine.
 
     Args:
+        module: the registrations.
         checkpoint: a file to go on from; the result is that of an unbroken run (on the CPU, to the bit).
         callbacks: for example a ModelCheckpoint with ``every_n_train_steps``.
         trainer: further arguments of the Trainer.

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, fields, replace
-from typing import Literal
 
 import torch
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
+from pwan.choices import Normalisation
 from pwan.problem import RegistrationProblem
 from pwan.randomness import numpy_generator
 
-Normalisation = Literal["auto", "separate", "joint", "none"]
 SAMPLE = 250  # source points on which two frames are compared
 JOINT_ADVANTAGE = 0.8
 EXTENT_RATIO = 3.0  # beyond this a warning names both extents: the sets are probably in different units

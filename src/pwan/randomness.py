@@ -7,9 +7,12 @@ and any trial can be rerun alone.
 from __future__ import annotations
 
 import zlib
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
+
+if TYPE_CHECKING:  # torch takes seconds to load
+    import torch
 
 
 def derive_seed(seed: int, *path: int | str) -> int:
@@ -27,4 +30,6 @@ def numpy_generator(seed: int, *path: int | str) -> np.random.Generator:
 
 def torch_generator(seed: int, *path: int | str) -> torch.Generator:
     """A torch CPU generator for one purpose, for example ``torch_generator(seed, "network")``."""
+    import torch
+
     return torch.Generator().manual_seed(derive_seed(seed, *path))

@@ -164,17 +164,17 @@ def test_two_runs_of_one_cell_at_once_give_its_rows_once(tmp_path):
 
 def test_results_that_another_registration_wrote_meanwhile_are_kept(scans, monkeypatch, capsys):
     """The same command twice at once: the second to end finds the folder taken, though it was free when it began."""
-    from pwan import scans as registration
+    from pwan.scans import registering
 
-    write = registration.write_output
+    write = registering.write_output
     arguments = ["data/a.npy", "data/b.npy", "output=out", *QUICK]
 
     def later(settings, outcome):
-        monkeypatch.setattr(registration, "write_output", write)
+        monkeypatch.setattr(registering, "write_output", write)
         assert own_scans.main([*arguments, "seed=1"]) == 0
         return write(settings, outcome)
 
-    monkeypatch.setattr(registration, "write_output", later)
+    monkeypatch.setattr(registering, "write_output", later)
     capsys.readouterr()
     assert own_scans.main(arguments) == 2
     assert "holds results already" in capsys.readouterr().err

@@ -163,7 +163,7 @@ def test_a_job_whose_process_died_and_other_tasks_have_their_line():
     def note(code, **more):
         return {"folder": "out/keep=0.7", "task": "precision", "code": code, "error": "", **more}
 
-    table = closing.describe([note(None), note(0), note(2, error="keep must be above 0.5\nmore"), note(1)])
+    table = closing.describe([note(None), note(0), note(2, error="keep must be above 0.5\nmore"), note(1)], 4)
     assert "its process ended before the job did" in table
     assert "keep must be above 0.5" in table
     assert "exit code 1" in table
@@ -212,3 +212,43 @@ def test_a_launcher_gives_the_rows_and_the_exit_code_of_a_serial_sweep(tmp_path,
     assert wrong.returncode == 2
     assert "keep must be above 0.5" in wrong.stdout
     assert "2 cells, 2 failed as a job" in wrong.stdout
+
+
+# runs a sweep and is stopped by Ctrl-C when its third cell has a row
+STOPS = """
+import os, signal, sys
+from pathlib import Path
+from pwan.app import main
+from pwan.bench.rows import RowFile
+append = RowFile.append
+def stop(self, row):
+    append(self, row)
+    if row["outlier_ratio"] == 0.3 and row["trial"] == 0:
+        os.kill(os.getpid(), signal.SIGINT)
+RowFile.append = stop
+sys.exit(main(sys.argv[2:], conf=Path(sys.argv[1])))
+"""
+
+
+def test_a_sweep_stopped_by_ctrl_c_says_what_is_left_and_goes_on(tmp_path, capsys):
+    arguments = ["-m", "name=test", "logger=none", "workers=1", "problem.points=30", "problem.rank=20", "trials=2"]
+    arguments += ["method=[cpd]", "problem.outlier_ratio=0.1,0.2,0.3,0.4,0.5,0.6,0.7", f"output={tmp_path}"]
+    command = [sys.executable, "-c", STOPS, str(CONF), *arguments]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == 130
+    table = done.stdout.split("why")[-1]
+    assert "7 cells, 0 failed as a job; stopped; 4 not begun: the same command again does only what is missing" in table
+    (line,) = (line for line in table.splitlines() if line.startswith("outlier_ratio=0.3"))
+    assert line.endswith(" stopped")
+    assert "Traceback" not in done.stderr
+    before = rows_of(tmp_path)
+    assert len(before) == 5
+    assert main(arguments, conf=CONF) == 0
+    assert "7 cells, 0 failed as a job; 2 lines left out" in capsys.readouterr().out
+    after = rows_of(tmp_path)
+    assert len(after) == 14 and [row for row in after if row in before] == before
+
+
+def test_a_sweep_stopped_before_its_first_cell_has_begun_none():
+    said = closing.describe([], 6, stopped=True)
+    assert said.startswith("6 cells, 0 failed as a job; stopped; 6 not begun")

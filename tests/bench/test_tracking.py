@@ -11,7 +11,8 @@ import wandb
 
 from pwan.bench import tracking
 from pwan.bench.curves import CURVES, median_curves
-from pwan.bench.tracking import SUMMARY_METRICS, TrackingSettings, save_workspace, track
+from pwan.bench.settings import TrackingSettings
+from pwan.bench.tracking import SUMMARY_METRICS, save_workspace, track
 
 
 def records(folder):

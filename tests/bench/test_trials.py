@@ -10,7 +10,8 @@ from pwan.app import main
 from pwan.bench import job, trials
 from pwan.bench.cell import MethodEntry, trial_seed
 from pwan.bench.rows import RowFile, read_rows
-from pwan.bench.trials import Task, TrainerSettings, devices_of, potential_and_gradient_norm, register_trials
+from pwan.bench.settings import TrainerSettings
+from pwan.bench.trials import Task, devices_of, potential_and_gradient_norm, register_trials
 from pwan.problem import Progress
 from pwan.shapes import load
 from pwan.synthesis import make_problem

@@ -17,7 +17,7 @@ import torch
 from pwan import shapes
 from pwan.app import main
 from pwan.bench.rows import read_rows
-from pwan.bench.trials import TrainerSettings
+from pwan.bench.settings import TrainerSettings
 from pwan.devices.ranks import Place, Ranks, _ascending_keys, devices_here, launch, member
 from pwan.problem import Progress, RegistrationProblem
 from pwan.registration import dealt, pipeline
@@ -59,7 +59,7 @@ def solve(name: str, ranks: Ranks, dtype: torch.dtype = torch.float64, **more: A
     registration = Registration(problem_of(name), settings, [3], Place(ranks, dtype=dtype))
     solver = registration.solver
     gradients, sent = [], [ranks.bytes_sent]
-    solver.network_optimiser.register_step_pre_hook(
+    solver.game.network_optimiser.register_step_pre_hook(
         lambda *_: gradients.append(solver.network.parameters.grad.clone()) if not gradients else None
     )
     while not solver.finished:
@@ -120,7 +120,7 @@ def penalised(ranks: Ranks) -> list[list[float]]:
     settings = PwanSettings(**SMALL | {"penalty": "max", "kappa": 1.0})
     registration = Registration(some_problem(60), settings, [0, 1], Place(ranks))
     slopes = torch.zeros(ranks.size, 3)
-    slopes[ranks.rank] = registration.solver._penalty_slope(torch.tensor([[1.0, 2.0, 2.0]]))
+    slopes[ranks.rank] = registration.solver.game.loss.penalty_slope(torch.tensor([[1.0, 2.0, 2.0]]))
     return ranks.sum(slopes)[0].tolist()
 
 
@@ -233,14 +233,14 @@ class Unheard(Ranks):
 def test_a_step_stays_on_its_device(name: str, ranks: type[Ranks], monkeypatch: pytest.MonkeyPatch) -> None:
     # torch's device without memory does no sums but refuses to mix devices, and so stands for a GPU; what it cannot do
     # is bring a matrix back, or decide anything by a number
-    monkeypatch.setattr(Solver, "_as_on_first", lambda self, tensor: tensor)
-    monkeypatch.setattr(Solver, "_guard", lambda self, far: None)
+    monkeypatch.setattr(Place, "as_on_first", lambda self, tensor: tensor)
+    monkeypatch.setattr(Solver, "_guard", lambda self, left: None)
     settings = PwanSettings(**SMALL | CASES[name][1])
     registration = Registration(problem_of(name), settings, [3], Place(ranks(), "meta"))
     for _ in range(2):
         record = registration.step()
     assert {values.device.type for values in record.values()} == {"meta"}
-    assert registration.solver.points.device.type == "meta"
+    assert registration.solver.game.sample.points.device.type == "meta"
 
 
 def live_or_die(ranks: Ranks, device: str, report: Path) -> None:

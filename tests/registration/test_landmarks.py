@@ -165,15 +165,15 @@ def problem_with_pairs(points: int = 60) -> RegistrationProblem:
 def test_a_step_takes_the_pull_into_account_once(changed: dict[str, Any]) -> None:
     settings = PwanSettings(**SMALL | {"refinement": "none"} | changed)
     with_it, without = (Registration(problem_with_pairs(), settings, [0, 1]).solver for _ in range(2))
-    assert not torch.equal(with_it.transform.parameters, with_it.identity)  # it began by the pairs
+    assert not torch.equal(with_it.transform.parameters, with_it.game.energy.identity)  # it began by the pairs
     for solver in (with_it, without):
         solver.transform.parameters += 0.05
-        solver.points.copy_(solver.sampled.points())
+        solver.game.sample.move()
     parameters = with_it.transform.parameters.detach().clone()
-    assert with_it.pull is not None
-    expected = with_it.pull.gradient(parameters)
+    assert with_it.game.energy.landmarks is not None
+    expected = with_it.game.energy.landmarks.gradient(parameters)
     assert float(expected.abs().amax()) > 1e-4
-    without.pull = None
+    without.game.energy.landmarks = None
     gradients = []
     for solver in (with_it, without):
         solver.step(update_transform=lambda: None)
@@ -184,7 +184,7 @@ def test_a_step_takes_the_pull_into_account_once(changed: dict[str, Any]) -> Non
 def test_a_start_by_pairs_balances_what_a_step_adds_to_the_discrepancy() -> None:
     solver = Registration(problem_with_pairs(), PwanSettings(**SMALL), [0, 1]).solver
     energies = torch.zeros_like(solver.transform.parameters)
-    solver._add_energy_gradient(energies)
+    solver.game.energy.add_gradient(energies)
     torch.testing.assert_close(energies, torch.zeros_like(energies), rtol=0, atol=1e-5)
 
 

@@ -36,7 +36,7 @@ def test_problems_that_stop_leave_their_batch_and_no_number_changes(
     step = Solver.step
 
     def watched(self: Solver, *arguments: object) -> dict[str, torch.Tensor]:
-        sizes.append(self.count)
+        sizes.append(len(self.setup.reference))
         return step(self, *arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Solver, "step", watched)

@@ -11,8 +11,8 @@ from pwan import shapes
 from pwan.problem import RegistrationProblem, mean_squared_error
 from pwan.registration.pipeline import Registration, register
 from pwan.registration.presets import resolved
+from pwan.registration.sample import Draws
 from pwan.registration.settings import LARGE, SAMPLE, SAMPLE_FIRST, PaperSettings, PwanSettings
-from pwan.registration.setup import Draws
 from pwan.synthesis import SynthesisSettings, make_problem
 
 SMALL: dict[str, Any] = {"steps": 12, "stages": 1, "stage_steps": 6, "warmup": 5, "updates": 2, "width": 16}
@@ -68,12 +68,12 @@ def test_a_step_sees_the_sample_and_the_mass_is_its_share(monkeypatch: pytest.Mo
         "accumulate_gradient",
         lambda features, *more: (seen.append(features.shape[1]), plain(features, *more))[1],
     )
-    before = solver.points.clone()
+    before = solver.game.sample.points.clone()
     registration.step()
     registration.step()
-    assert set(seen) == {50 + 75} and solver.points.shape == (2, 50, 3)
-    assert not torch.equal(before, solver.points)
-    shares = solver._objective(torch.zeros(2, 75), torch.zeros(2, 50)).source_share
+    assert set(seen) == {50 + 75} and solver.game.sample.points.shape == (2, 50, 3)
+    assert not torch.equal(before, solver.game.sample.points)
+    shares = solver.game.loss(torch.zeros(2, 75), torch.zeros(2, 50)).source_share
     assert shares.sum(1).tolist() == pytest.approx([45.0, 45.0])
     _, transported = solver.evaluate(solver.answer())  # at the end all points count
     assert transported.tolist() == pytest.approx([180.0, 180.0])
@@ -87,7 +87,7 @@ def test_the_first_stage_sees_a_smaller_sample(later: int, points: int) -> None:
     seen = []
     while not registration.leaving():
         registration.step()
-        seen.append(registration.solver.points.shape[1])
+        seen.append(registration.solver.game.sample.points.shape[1])
     assert seen == [20] * 12 + [points] * 6
     _, transported = registration.solver.evaluate(registration.solver.answer())
     assert transported.tolist() == pytest.approx([200.0, 200.0])

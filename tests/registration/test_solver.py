@@ -36,6 +36,18 @@ def test_state_in_memory_is_a_snapshot() -> None:
     assert first.solver.steps_done == second.solver.steps_done == 12
 
 
+def test_a_checkpoint_keeps_its_keys() -> None:
+    # a file of an earlier version is read by these names
+    state = registration().state_dict()
+    assert set(state) == {"solver", "records"}
+    stopping = {"window", "window_points", "stopped_at", "stopped_answer"}
+    optimisers = {"network_optimiser", "transform_optimiser"}
+    players = {"network", "learned_threshold", "transform"}
+    assert set(state["solver"]) == players | optimisers | stopping | {"mean", "mean_count", "diverged_at", "steps_done"}
+    for name in optimisers:
+        assert set(state["solver"][name]) == {"state", "param_groups"}
+
+
 def test_distance_threshold_falls_to_its_value_halfway() -> None:
     problem = make_problem(
         shapes.load("torus"), SynthesisSettings(points=60, keep=0.8, distance=0.05), seed=0, trials=[0]
@@ -43,7 +55,7 @@ def test_distance_threshold_falls_to_its_value_halfway() -> None:
     settings = PwanSettings(type="distance", steps=10, stages=1, stage_steps=2, warmup=3, width=8, features=8)
     solving = Registration(problem, settings, [0])
     told = [float(solving.step()["threshold"]) for _ in range(12)]
-    end = float(solving.solver.distance[0]) if solving.solver.distance is not None else 0.0
+    end = float(solving.solver.setup.distance[0]) if solving.solver.setup.distance is not None else 0.0
     assert told[0] > 2 * end
     assert all(a >= b - 1e-7 for a, b in pairwise(told))
     torch.testing.assert_close(torch.tensor(told[5:]), torch.full((7,), end))
@@ -60,7 +72,7 @@ def test_means_start_each_stage_and_are_the_answer() -> None:
     solving.step()
     moved = (solver.transform.parameters - mean).abs().max()
     assert float(moved) < 0.02  # one step from the mean, not from the last iterate
-    assert float(solver.transform_optimiser.param_groups[0]["lr"]) == 0.5 * float(solving.settings.rate or 0)
+    assert float(solver.game.transform_optimiser.param_groups[0]["lr"]) == 0.5 * float(solving.settings.rate or 0)
 
 
 def test_the_threshold_that_a_step_returns_is_the_one_it_used_and_stays() -> None:
@@ -69,8 +81,8 @@ def test_the_threshold_that_a_step_returns_is_the_one_it_used_and_stays() -> Non
     )
     settings = PwanSettings(type="distance", steps=20, stages=0, warmup=1, refinement="none")
     solver = Registration(given, settings, [0]).solver
-    assert solver.distance is not None
-    end, start = float(solver.distance), settings.distance_start
+    assert solver.setup.distance is not None
+    end, start = float(solver.setup.distance), settings.distance_start
     found = [solver.step()["threshold"] for _ in range(12)]
     # falls geometrically over the first half of the steps
     wanted = [start * (end / start) ** min(1.0, step / 10) for step in range(12)]

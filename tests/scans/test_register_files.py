@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 
 from pwan import read_points, scans, shapes
+from pwan.app import console, own_scans
 from pwan.app import main as run_py
-from pwan.app import own_scans
 from pwan.begin import alignment
 from pwan.begin.estimate import spacing_of
 from pwan.deformation.space import SpaceTransform
@@ -122,7 +122,7 @@ def test_both_ways_in_give_the_same_files_and_results_are_not_written_over(files
     conf = Path(__file__).parents[2] / "conf"
     assert run_py(["task=register", *named, f"output={tmp_path / 'one'}"], conf=conf) == 0
     with pytest.raises(SystemExit) as ended:
-        own_scans.command(["register", *map(str, files), *QUICK, "mass=90", f"output={tmp_path / 'two'}"])
+        console.command(["register", *map(str, files), *QUICK, "mass=90", f"output={tmp_path / 'two'}"])
     assert ended.value.code == 0
     one, two = ((tmp_path / name / "a_registered.ply").read_bytes() for name in ("one", "two"))
     assert one == two

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from pwan.transport import potential
-from pwan.transport.potential import Architecture, PotentialNetwork
+from pwan.transport.potential import PotentialNetwork
+from pwan.transport.settings import Architecture
 
 ARCHITECTURES = {
     "paper": Architecture(),

@@ -1,10 +1,9 @@
-"""What run.py calls: compose the configuration with Hydra, check it, run the task; errors become a few lines."""
+"""What run.py and ``pwan run`` call: compose with Hydra, check, run the task; errors become a few lines."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import re
 import sys
 import traceback
 from collections.abc import Sequence
@@ -19,17 +18,19 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from pwan.app import closing, own_scans, tasks
+import pwan
+from pwan.app import closing, flags, help, own_scans, tasks
 from pwan.app.closing import FAILED, OK, STOPPED, WRONG_INPUT
+from pwan.app.composing import composed_once
 from pwan.app.config import Checked, check, register_schema
 from pwan.app.messages import explain
-from pwan.devices import torchrun
-from pwan.registration import dealt
+from pwan.app.place import command, leave_pipe
 
 TRACEBACKS = "HYDRA_FULL_ERROR"  # Hydra's own variable: set by the user, every error comes with its traceback
 
 _codes: list[int] = []  # of the jobs that ran in this process
 
+closing.register_key()
 register_schema()  # on import: a launcher's process composes a cell before it calls anything of ours
 
 
@@ -44,6 +45,11 @@ def main(arguments: Sequence[str], *, conf: Path) -> int:
         The exit code: 0 done (single failed trials included), 1 a job failed as a whole, 2 wrong input,
         130 stopped by Ctrl-C.
     """
+    if "TORCHELASTIC_RUN_ID" not in os.environ:  # torch is not loaded before there is something to do
+        return _main(arguments, conf)
+    from pwan.devices import torchrun
+    from pwan.registration import dealt
+
     try:
         dealt.crew = torchrun.crew()
     except ValueError as error:
@@ -67,23 +73,45 @@ def _main(arguments: Sequence[str], conf: Path) -> int:
         return own_scans.main([argument for argument in arguments if argument != own_scans.TASK])
     nothing = not arguments
     if nothing:
-        print("Nothing to run was named. Try: python run.py experiment=noise_bunny\n", file=sys.stderr)
+        print(f"Nothing to run was named. Try: {command()} experiment=noise_bunny\n", file=sys.stderr)
         arguments = ["--help"]
-    _codes.clear()
-    before, tracebacks, path = sys.argv, os.environ.get(TRACEBACKS), os.environ.get("PYTHONPATH")
-    sys.argv = [before[0], *map(_open_nodes, arguments), *closing.overrides()]
-    os.environ[TRACEBACKS] = "1"  # Hydra then raises, and we say it in our words
     try:
-        hydra_main(version_base="1.3", config_path=str(conf.resolve()), config_name="config")(_run_job)()
+        given = flags.parse(arguments)
+        folders = given.folders(conf)
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return WRONG_INPUT
+    if "--version" in given.flags:
+        print(f"pwan {pwan.__version__}")
+        return OK
+    if "--help" in given.flags:
+        print(help.text(folders))
+        return WRONG_INPUT if nothing else OK
+    return _hydra(given.for_hydra(), folders)
+
+
+def _hydra(arguments: list[str], folders: list[Path]) -> int:
+    """Let Hydra compose and run, and say what it complains of in our words."""
+    _codes.clear()
+    closing.begin()
+    before, tracebacks, path = sys.argv, os.environ.get(TRACEBACKS), os.environ.get("PYTHONPATH")
+    sys.argv = [before[0], *arguments]
+    os.environ[TRACEBACKS] = "1"  # Hydra then raises
+    try:
+        with composed_once(arguments, folders):
+            hydra_main(version_base="1.3", config_path=str(folders[0]), config_name="config")(_run_job)()
         code = max(_codes, default=OK)
     except KeyboardInterrupt:
         code = STOPPED
-    except SystemExit as end:  # --help, --version and Hydra's own parser of flags
-        return WRONG_INPUT if nothing else end.code if isinstance(end.code, int) else OK
+    except SystemExit as end:  # --hydra-help, and what Hydra refuses by itself
+        return end.code if isinstance(end.code, int) else OK
+    except BrokenPipeError:  # of --cfg job | head
+        leave_pipe()
+        return OK
     except (HydraException, OmegaConfBaseException, OSError) as error:
         if tracebacks:
             raise
-        print(f"error: {explain(error, conf)}", file=sys.stderr)
+        print(f"error: {explain(error, folders)}", file=sys.stderr)
         code = WRONG_INPUT
     except Exception:
         if closing.Sweep.folder is None:
@@ -95,7 +123,7 @@ def _main(arguments: Sequence[str], conf: Path) -> int:
         sys.argv = before
         _restore(TRACEBACKS, tracebacks)
         _restore("PYTHONPATH", path)
-    return max(code, closing.close()) if closing.Sweep.folder else code
+    return max(code, closing.close(stopped=code == STOPPED)) if closing.Sweep.folder else code
 
 
 def _run_job(config: DictConfig) -> int:
@@ -152,14 +180,6 @@ def _restore(name: str, value: str | None) -> None:
         os.environ.pop(name, None)
     else:
         os.environ[name] = value
-
-
-def _open_nodes(argument: str) -> str:
-    """``method.pwan.steps=3`` sets a key that no YAML lists (defaults stand in dataclasses), so Hydra must add it.
-
-    The key is checked against the settings afterwards.
-    """
-    return f"++{argument}" if re.match(r"(method\.\w+|options)\.\w+=", argument) else argument
 
 
 def _is_ours(error: BaseException) -> bool:

@@ -14,15 +14,11 @@ import socket
 from pathlib import Path
 from typing import Any, ClassVar
 
-import pandas as pd
 from hydra.conf import HydraConf
 from hydra.core.global_hydra import GlobalHydra
 from hydra.experimental.callback import Callback
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
-from pwan.app.tasks.benchmark import read_outcomes
-from pwan.bench.rows import read_rows
-from pwan.bench.summary import write_paired, write_summary
 from pwan.files import in_one_move
 
 OK, FAILED, WRONG_INPUT, STOPPED = 0, 1, 2, 130
@@ -31,28 +27,37 @@ _SERIAL = "hydra._internal.core_plugins.basic_launcher.BasicLauncher"
 
 
 class Sweep(Callback):
-    """Hydra calls it in the process that was started, before any job. ``folder`` stays None where there is no sweep."""
+    """Hydra calls it in the process that was started, before any job; conf/config.yaml names it.
+
+    ``folder`` stays None where there is no sweep; ``cells`` are the overrides of those that were composed.
+    """
 
     folder: ClassVar[Path | None] = None
     key: ClassVar[str] = ""
+    cells: ClassVar[set[tuple[str, ...]]] = set()
 
     def on_multirun_start(self, config: DictConfig, **more: Any) -> None:
         Sweep.folder = Path(config.hydra.sweep.dir).resolve()
+        Sweep.key = config.hydra.job.env_set[_KEY]  # resolved here, and so kept with the configuration of every cell
+        _compose_once(GlobalHydra.instance().config_loader(), again=in_parallel(config.hydra))
         if in_parallel(config.hydra):  # a fresh interpreter must find this package, also from a plain clone
             source = str(Path(__file__).parents[2])
             os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))
-        else:
-            _compose_once(GlobalHydra.instance().config_loader())
 
 
-def overrides() -> list[str]:
-    """What the command line needs beside the user's words so that a sweep is closed; forgets the sweep before."""
+def register_key() -> None:
+    """Tell Hydra the resolver that conf/config.yaml names for the sweep's key.
+
+    The key is kept with the configuration: every cell, wherever it is composed, has that of the first process.
+    """
+    OmegaConf.register_new_resolver("pwan_sweep", lambda: Sweep.key, replace=True, use_cache=True)
+
+
+def begin() -> None:
+    """Called before a command line is composed: forgets the sweep before."""
     Sweep.folder = None
+    Sweep.cells = set()
     Sweep.key = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"  # two sweeps may share the folder
-    return [
-        f"+hydra.callbacks.pwan._target_={Sweep.__module__}.{Sweep.__name__}",
-        f"+hydra.job.env_set.{_KEY}='{Sweep.key}'",
-    ]
 
 
 def in_parallel(hydra: HydraConf) -> bool:
@@ -68,43 +73,68 @@ def note(hydra: HydraConf, task: str, code: int | None, error: str = "") -> None
         half.write_text(json.dumps({"folder": hydra.runtime.output_dir, "task": task, "code": code, "error": error}))
 
 
-def close() -> int:
-    """Called after a sweep: write its summary, print what became of each cell, give the exit code."""
+def close(*, stopped: bool = False) -> int:
+    """Called after a sweep: write its summary, print what became of each cell, give the exit code.
+
+    ``stopped``: by Ctrl-C, so that a cell that began and did not end has not failed, and others have not begun.
+    """
     assert Sweep.folder is not None
     folder = _notes(Sweep.folder, Sweep.key)
     files = sorted(folder.glob("*.json"), key=lambda path: int(path.stem))
     notes = [json.loads(file.read_text()) for file in files]
     shutil.rmtree(folder, ignore_errors=True)
-    if any(note["task"] == "benchmark" for note in notes):
+    if any(note["task"] == "benchmark" and note["code"] != WRONG_INPUT for note in notes):  # else no row is new
+        from pwan.bench.rows import read_rows
+        from pwan.bench.summary import write_paired, write_summary
+
         rows = read_rows(Sweep.folder)
         write_summary(Sweep.folder, rows)
         write_paired(Sweep.folder, rows)
-    print(f"\n{describe(notes)}\nall cells so far: {Sweep.folder}")
+    print(f"\n{describe(notes, len(Sweep.cells), stopped=stopped)}\nall cells so far: {Sweep.folder}")
     return max((FAILED if note["code"] is None else note["code"] for note in notes), default=OK)
 
 
-def describe(notes: list[dict[str, Any]]) -> str:
-    """A table with a line for each cell and method that had something to do or went wrong, and one sentence."""
-    lines = [line for note in notes for line in _lines(note)]
+def describe(notes: list[dict[str, Any]], cells: int, *, stopped: bool = False) -> str:
+    """A table with a line for each cell and method that had something to do or went wrong, and one sentence.
+
+    Args:
+        notes: of the cells that have begun. cells: how many there are. stopped: by Ctrl-C.
+    """
+    lines = [line for note in notes for line in _lines(note, stopped)]
     shown = [line for line in lines if line["ran"] or line["why"]]
-    failed = sum(note["code"] != OK for note in notes)
+    failed = sum(note["code"] not in ((OK, None) if stopped else (OK,)) for note in notes)
     rest = len(lines) - len(shown)
-    if not shown:
+    if not shown and not stopped:
         return f"nothing to do: all {len(notes)} cells were finished already"
-    table = pd.DataFrame(shown).to_string(index=False, na_rep="-", justify="left")
-    return f"{table}\n{len(notes)} cells, {failed} failed as a job; {rest} lines left out where nothing was to do"
+    table = f"{_table(shown)}\n" if shown else ""
+    count = cells if stopped else len(notes)
+    said = f"{count} {'cell' if count == 1 else 'cells'}, {failed} failed as a job"
+    if stopped:
+        said += f"; stopped; {cells - len(notes)} not begun: the same command again does only what is missing"
+    return f"{table}{said}; {rest} lines left out where nothing was to do"
 
 
-def _lines(note: dict[str, Any]) -> list[dict[str, Any]]:
+def _table(lines: list[dict[str, Any]]) -> str:
+    """Columns side by side under their names."""
+    rows = [list(lines[0]), *([str(value) for value in line.values()] for line in lines)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )
+
+
+def _lines(note: dict[str, Any], stopped: bool) -> list[dict[str, Any]]:
     cell = {"cell": Path(note["folder"]).name}
     nothing = {"method": "-", "ran": 0, "skipped": 0, "failed": 0}
     if note["code"] is None:
-        return [{**cell, **nothing, "why": "its process ended before the job did"}]
+        return [{**cell, **nothing, "why": "stopped" if stopped else "its process ended before the job did"}]
     if note["error"]:
         return [{**cell, **nothing, "why": note["error"].splitlines()[0]}]
     if note["task"] != "benchmark":
         why = "" if note["code"] == OK else f"exit code {note['code']}"
         return [{**cell, **nothing, "method": note["task"], "ran": 1, "why": why}]
+    from pwan.app.tasks.benchmark import read_outcomes
+
     return [
         {**cell, "method": o.method, "ran": o.ran, "skipped": o.skipped, "failed": o.failed, "why": o.error}
         for o in read_outcomes(Path(note["folder"]))
@@ -115,16 +145,20 @@ def _notes(sweep: Path, key: str) -> Path:
     return sweep / f".jobs-{key}"
 
 
-def _compose_once(loader: Any) -> None:
+def _compose_once(loader: Any, *, again: bool) -> None:
     """Hydra composes each cell twice, to check it before any runs and to run it: let the second take the first's.
 
-    Composing is most of the time that a finished sweep takes.
+    Composing is most of the time that a finished sweep takes. ``again``: a launcher composes elsewhere, or gives to
+    other processes what it composes, so that each is made anew; the cells are counted all the same.
     """
     compose = loader.load_sweep_config
     composed: dict[tuple[str, ...], DictConfig] = {}
 
     def load(master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
         cell = tuple(sweep_overrides)
+        Sweep.cells.add(cell)
+        if again:
+            return compose(master_config, sweep_overrides)
         if cell in composed:
             return composed.pop(cell)
         composed[cell] = compose(master_config, sweep_overrides)

@@ -18,8 +18,7 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 from pwan import shapes
 from pwan.app import tasks
 from pwan.bench.cell import Cell, MethodEntry
-from pwan.bench.tracking import TrackingSettings
-from pwan.bench.trials import TrainerSettings
+from pwan.bench.settings import TrackingSettings, TrainerSettings
 from pwan.settings import build_settings, nearest
 from pwan.synthesis import SynthesisSettings
 
@@ -99,7 +98,10 @@ class Checked:
 
 def register_schema() -> None:
     """Tell Hydra the schema, and the resolver that names a sweep's folders."""
-    ConfigStore.instance().store(name="schema", node=Config)
+    schema = OmegaConf.structured(Config)
+    for name in ("method", "options"):  # their keys stand in dataclasses, not here: they are checked after composing
+        OmegaConf.set_struct(schema[name], False)
+    ConfigStore.instance().store(name="schema", node=schema)
     OmegaConf.register_new_resolver("pwan_folder", _folder, replace=True)
 
 
@@ -114,7 +116,9 @@ def check(config: DictConfig) -> Checked:
         if key not in KEYS:
             raise ValueError(f"unknown key '{key}'{nearest(key, KEYS)}; there are {', '.join(KEYS)}")
     sections = {name: build_settings(kind, plain[name], owner=name) for name, kind in SECTIONS.items()}
-    options = build_settings(tasks.find(plain["task"]).Settings, plain["options"], owner=f"task {plain['task']}")
+    options = build_settings(tasks.settings_class(plain["task"]), plain["options"], owner=f"task {plain['task']}")
+    if hasattr(options, "check_files"):
+        options.check_files()
     if plain["trials"] < 1:
         raise ValueError(f"trials must be at least 1, got {plain['trials']}")
     workers = plain["workers"]
@@ -172,6 +176,7 @@ def _folder(overrides: Sequence[str]) -> str:
     What chooses which methods run, or how, makes no other cell: its rows belong beside those that are there.
     """
     varying = [override for override in sorted(overrides) if not _NO_CELL.match(override)]
+    spelled = ",".join(re.sub(r"^(?=(method|options)\.)", "++", override) for override in varying)  # as it always was
     name = "_".join(re.sub(r"^\+*(?:[\w/@]+\.)*(?=\w+=)", "", override) for override in varying) or "cell"
     safe = re.sub(r"[^\w.=-]", "-", name)[:100]
-    return safe if safe == name else f"{safe}-{zlib.crc32(','.join(varying).encode()):08x}"
+    return safe if safe == name else f"{safe}-{zlib.crc32(spelled.encode()):08x}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 
@@ -17,12 +18,13 @@ _CLASSES = {"Config": "", "ShapeConfig": "shape"}  # the sections by the names t
 _CHAFF = ("To append", "Set the environment", "object_type=", "full_key:", "reference_type=")
 
 
-def explain(error: BaseException, conf: Path) -> str:
-    """The sentence for an error that arose while composing the configuration from the folder ``conf``."""
+def explain(error: BaseException, folders: Sequence[Path]) -> str:
+    """The sentence for an error that arose while composing the configuration of these folders."""
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         group, _, choice = str(error.missing_cfg_file).rpartition("/")
-        there = sorted(path.stem for path in (conf / group).glob("*.yaml"))
-        return f"{group or 'config'} {choice!r} does not exist{nearest(choice, there)}; there are {', '.join(there)}"
+        there = sorted({path.stem for folder in folders for path in (folder / group).glob("*.yaml")})
+        rest = f"there are {', '.join(there)}" if there else f"there are none in {' and '.join(map(str, folders))}"
+        return f"{group or 'config'} {choice!r} does not exist{nearest(choice, there)}; {rest}"
     causes = [error, *([error.__cause__] if isinstance(error.__cause__, OmegaConfBaseException) else [])]
     lines = [line.strip() for cause in causes for line in str(cause).splitlines() if line.strip()]
     text = "\n".join(line for line in dict.fromkeys(lines) if not line.startswith(_CHAFF))

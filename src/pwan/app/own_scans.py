@@ -14,18 +14,19 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from omegaconf import OmegaConf
 from tqdm import tqdm
 
 import pwan
-from pwan import methods
+from pwan import methods, scans
 from pwan.app.closing import FAILED, OK, STOPPED, WRONG_INPUT
-from pwan.problem import FAILED as FAILED_STATUS
-from pwan.problem import Observer, Progress
-from pwan.scans import ScanSettings, files, register_files
+from pwan.scans import ScanSettings
 from pwan.settings import build_settings, nearest
+
+if TYPE_CHECKING:
+    from pwan.problem import Observer, Progress
 
 TASK = "task=register"
 METHOD = "method."
@@ -58,32 +59,23 @@ A value is all that stands behind the first =. Paths start from the folder where
 """
 
 
-def command(arguments: Sequence[str] | None = None) -> None:
-    """The installed command ``pwan``."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    if given == ["--version"]:
-        print(f"pwan {pwan.__version__}")
-        sys.exit(OK)
-    if not given or given[0] in ("-h", "--help"):
-        print(_usage())
-        sys.exit(OK if given else WRONG_INPUT)
-    if given[0] != "register":
-        print(f"error: unknown command {given[0]!r}; there is: pwan register (see pwan --help)", file=sys.stderr)
-        sys.exit(WRONG_INPUT)
-    sys.exit(main(given[1:]))
-
-
 def main(arguments: Sequence[str]) -> int:
     """Register two files as the arguments say; returns the exit code: 0 done, 1 the method failed, 2 wrong input, 130
     stopped by Ctrl-C."""
     if any(argument in ("-h", "--help") for argument in arguments):
-        print(_usage())
+        print(USAGE.format(methods=", ".join(methods.names())))
+        return OK
+    if "--version" in arguments:
+        print(f"pwan {pwan.__version__}")
         return OK
     try:
         settings = parse(arguments)
+        _check_early(settings)
         with warnings.catch_warnings(), ExitStack() as stack:
             warnings.filterwarnings("ignore", message="the extents differ")  # said already, in words for files
-            outcome = register_files(settings, tell=lambda text: tqdm.write(_as_settings(text)), observer=_bar(stack))
+            outcome = scans.register_files(
+                settings, tell=lambda text: tqdm.write(_as_settings(text)), observer=_bar(stack)
+            )
     except KeyboardInterrupt:
         print("\nStopped. Nothing was written.", file=sys.stderr)
         return STOPPED
@@ -106,10 +98,10 @@ def main(arguments: Sequence[str]) -> int:
         "The registration looks good." if outcome.verdict.trusted else "The registration is not to be trusted as it is."
     )
     print("\nwritten:")
-    for path in files(settings).values():
+    for path in scans.files(settings).values():
         if path.exists():
             print(f"  {path.resolve()}")
-    return FAILED if outcome.result.status == FAILED_STATUS else OK
+    return FAILED if outcome.measured.failed else OK
 
 
 def parse(arguments: Sequence[str]) -> ScanSettings:
@@ -158,6 +150,19 @@ def parse(arguments: Sequence[str]) -> ScanSettings:
     if missing:
         raise ValueError(f"no {' and no '.join(missing)} was named; for example: source=a.ply reference=b.ply")
     return build_settings(ScanSettings, {**values, "method_settings": of_method}, owner="register")
+
+
+def _check_early(settings: ScanSettings) -> None:
+    """What can be refused before torch is loaded.
+
+    Raises:
+        ValueError: a wrong setting of the method.
+        OSError: a file that is not there, as reading it would.
+    """
+    settings.chosen()
+    for path in (settings.source, settings.reference, settings.landmarks):
+        if path is not None:
+            Path(path).stat()
 
 
 def _inputs(path: str) -> dict[str, Any]:
@@ -227,7 +232,3 @@ def _words(error: Exception) -> str:
 def _as_settings(text: str) -> str:
     """A sentence with the settings as they are written here."""
     return re.sub(r"\b(drop_invalid|overwrite|keep_flagged)=True\b", r"\1=true", text)
-
-
-def _usage() -> str:
-    return USAGE.format(methods=", ".join(methods.names()))

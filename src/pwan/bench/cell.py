@@ -6,13 +6,15 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pwan import methods
-from pwan.problem import RegistrationProblem
 from pwan.randomness import derive_seed
 from pwan.registration.settings import PULL
 from pwan.synthesis import SynthesisSettings
+
+if TYPE_CHECKING:
+    from pwan.problem import RegistrationProblem
 
 
 @dataclass(frozen=True)

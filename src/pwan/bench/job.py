@@ -15,7 +15,8 @@ from tqdm import tqdm
 from pwan.bench.cell import Cell, MethodEntry, settings_hash, trial_seed
 from pwan.bench.pool import Failure, run_tasks
 from pwan.bench.rows import Row, RowFile, environment, newest, save_arrays
-from pwan.bench.trials import Task, TrainerSettings, Trial, choose_workers, devices_of, register_trials
+from pwan.bench.settings import TrainerSettings
+from pwan.bench.trials import Task, Trial, choose_workers, devices_of, register_trials
 from pwan.problem import FAILED, OK, RegistrationProblem, mean_squared_error
 from pwan.shapes import Shape
 from pwan.synthesis import make_problem

@@ -17,7 +17,6 @@ from pwan.report.example_figure import Example, draw_examples
 from pwan.report.training_figure import Training, draw_training
 from pwan.report.trial_figure import Panel, Registration, draw_trials
 
-KINDS = ("trials", "example", "training")
 EXAMPLE = "example.png"
 
 

@@ -7,36 +7,20 @@ import netrc
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import urlsplit
 
 import pandas as pd
 
 from pwan.bench.curves import CURVES, STEP
+from pwan.bench.settings import TrackingSettings
 
 SUMMARY_METRICS = ("mse_median", "mse_std", "seconds_median", "failed", "trials", "mse_unrefined_median")
 TRIALS_TABLE = "trials_table"
 WORST_MEDIAN_BEST = "worst_median_best"  # the figures' name of the picture that every method has
 # The median error beside what the paper's two accuracy figures vary: a chart over many runs takes its x from a table.
 ACCURACY_TABLES = {"outlier_ratio": "accuracy_by_outlier_ratio", "keep": "accuracy_by_keep"}
-
-
-@dataclass(frozen=True)
-class TrackingSettings:
-    """The group ``logger``: whether and where to track.
-
-    Attributes:
-        wandb: write W&B runs at all.
-        mode: "offline"; "online" and "auto" upload where the user is logged in, and are offline elsewhere.
-        project, entity: where the runs belong in W&B.
-    """
-
-    wandb: bool = True
-    mode: Literal["offline", "online", "auto"] = "offline"
-    project: str = "pwan"
-    entity: str | None = None
 
 
 def track(

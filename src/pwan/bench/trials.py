@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,44 +18,17 @@ from torch import Tensor
 
 from pwan import methods
 from pwan.bench.pool import Report, worker_number
+from pwan.bench.settings import LOOP, TrainerSettings
 from pwan.devices.ranks import devices_here
 from pwan.devices.threads import threads
 from pwan.problem import FAILED, OK, Observer, Progress, RegistrationProblem, RegistrationResult, mean_squared_error
 from pwan.registration import coarse, dealt
 from pwan.registration.settings import PwanSettings
-from pwan.settings import check_ranges
 
 REPORT_EVERY = 0.5  # seconds between two reports of a running registration
 CURVE_POINTS = 50  # errors measured on the way, at most about twice as many
 SNAPSHOTS = (1 / 40, 1 / 8)  # of the way, in steps: the source moves most at first
 CHUNK = 16384  # points at which the gradient of a potential is taken at once
-
-
-@dataclass(frozen=True)
-class TrainerSettings:
-    """The group ``trainer``: who drives PWAN's steps; other methods are not concerned.
-
-    Attributes:
-        name: "loop", a plain loop; "lightning", a PyTorch Lightning trainer around the same solver, with the same rows;
-            "ddp", the points of each registration dealt out over devices, with rows that differ from those of one
-            device as two training seeds do (see :class:`pwan.devices.ranks.Place`); "gpu", the trials of a cell
-            dealt out over GPUs, each of which takes as many at once as surely fit: the same rows on one as on many.
-        devices: of "ddp": GPUs where there are as many, else processes with one thread each. Of "gpu": GPUs.
-
-    Raises:
-        ValueError: several devices for a trainer that uses one.
-    """
-
-    name: Literal["loop", "lightning", "ddp", "gpu"] = "loop"
-    devices: int = 1
-
-    def __post_init__(self) -> None:
-        check_ranges(self, positive=("devices",))
-        if self.name not in ("ddp", "gpu") and self.devices > 1:
-            raise ValueError(
-                f"devices={self.devices} needs trainer=ddp, which deals out points, or trainer=gpu, which deals out "
-                f"trials, but the trainer is {self.name}"
-            )
 
 
 @dataclass(frozen=True)
@@ -68,7 +41,7 @@ class Task:
     seeds: tuple[int, ...]
     arrays: dict[str, np.ndarray]
     one_thread: bool
-    trainer: TrainerSettings = TrainerSettings()
+    trainer: TrainerSettings = LOOP
 
     @staticmethod
     def of(
@@ -79,7 +52,7 @@ class Task:
         trials: Sequence[int],
         seeds: Sequence[int],
         one_thread: bool,
-        trainer: TrainerSettings = TrainerSettings(),
+        trainer: TrainerSettings = LOOP,
     ) -> Task:
         """The task of registering ``problem``, whose rows are the given trials."""
         arrays = {f.name: v.numpy() for f in fields(problem) if (v := getattr(problem, f.name)) is not None}

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import copy
-from typing import Literal
 
 import torch
 from torch import Tensor
 
+from pwan.choices import TransformKind
 from pwan.deformation.rigid import rotation_matrix
-
-TransformKind = Literal["nonrigid", "affine", "rigid"]
 
 
 class Transform:

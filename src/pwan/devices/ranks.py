@@ -181,6 +181,14 @@ class Place:
     device: str = "cpu"
     dtype: torch.dtype = torch.float32
 
+    def own(self, of_all: Tensor) -> Tensor:
+        """This rank's points of (B, n, ...), on the device."""
+        return of_all[:, self.ranks.slice(of_all.shape[1])].to(self.device).contiguous()
+
+    def as_on_first(self, tensor: Tensor) -> Tensor:
+        """The tensor as rank 0 has it, on the device where it is given."""
+        return self.ranks.of_first(tensor.to(self.device)).to(tensor.device)  # a group sends from the device alone
+
 
 def _mark(device: torch.device) -> Any:
     """A point in time: seconds, or an event in the device's queue, since its work runs later than it is asked for."""

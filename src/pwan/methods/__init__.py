@@ -11,6 +11,8 @@ A method file ``methods/<name>.py`` defines
 A method whose ``Settings`` have ``pull`` uses a problem's known pairs; the others refuse them.
 
 Files whose name begins with an underscore are not methods. A method file must import without its optional package.
+Where a method file loads torch or scipy, its ``Settings`` may stand in ``_settings/<name>.py``, which loads neither, so
+that the command line refuses a wrong key at once; the method file then imports them from there.
 """
 
 from __future__ import annotations
@@ -20,10 +22,12 @@ import importlib
 import pkgutil
 from collections.abc import Mapping, Sequence
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pwan.problem import Observer, RegistrationProblem, RegistrationResult
-from pwan.settings import build_settings, nearest
+from pwan.settings import build_settings, nearest, settings_of
+
+if TYPE_CHECKING:
+    from pwan.problem import Observer, RegistrationProblem, RegistrationResult
 
 
 def names() -> list[str]:
@@ -37,14 +41,33 @@ def find(name: str) -> ModuleType:
     Raises:
         ValueError: no such method; names the nearest one.
     """
+    check_name(name)
+    return importlib.import_module(f"{__name__}.{name}")
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that no method has.
+
+    Raises:
+        ValueError: no such method; names the nearest one.
+    """
     if name not in names():
         raise ValueError(f"unknown method {name!r}{nearest(name, names())}; the methods are {', '.join(names())}")
-    return importlib.import_module(f"{__name__}.{name}")
+
+
+def settings_class(name: str) -> type:
+    """A method's ``Settings``, without loading the method itself where they stand in ``_settings/<name>.py``.
+
+    Raises:
+        ValueError: no such method; names the nearest one.
+    """
+    check_name(name)
+    return settings_of(__name__, name)
 
 
 def takes_pairs(name: str) -> bool:
     """Whether a method can use known pairs of points: its settings say how they pull."""
-    return any(f.name == "pull" for f in dataclasses.fields(find(name).Settings))
+    return any(f.name == "pull" for f in dataclasses.fields(settings_class(name)))
 
 
 def check_pairs(name: str) -> None:
@@ -64,7 +87,7 @@ def settings(name: str, options: Mapping[str, Any] | None = None) -> Any:
     Raises:
         ValueError: an option that does not exist (names the nearest one) or has the wrong type or value.
     """
-    return build_settings(find(name).Settings, options or {}, owner=f"method {name}")
+    return build_settings(settings_class(name), options or {}, owner=f"method {name}")
 
 
 def resolved(name: str, options: Mapping[str, Any] | None, problem: RegistrationProblem) -> dict[str, Any]:

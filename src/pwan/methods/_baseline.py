@@ -16,9 +16,9 @@ from pwan.deformation.kernels import KernelSum
 from pwan.deformation.space import on_space
 from pwan.normalisation import Frame, Normalisation, normalise
 from pwan.problem import FAILED, OK, Observer, Progress, RegistrationProblem, RegistrationResult, SpaceMap, check_seeds
+from pwan.registration.game import ESCAPE
 from pwan.registration.pipeline import matched_points
 from pwan.registration.presets import resolve_kind
-from pwan.registration.solver import ESCAPE
 
 Report = Callable[[int, int, np.ndarray], None]
 """``report(step, steps, moved)``: the step just done, of at most how many, and the moved source (r, D), normalised."""

@@ -20,7 +20,7 @@ from scipy.special import digamma
 
 from pwan.deformation.factors import Cholesky, pivoted_cholesky
 from pwan.methods._baseline import RegistrationFailedError
-from pwan.settings import check_ranges
+from pwan.methods._settings.bcpd import UpdateSettings
 
 BLOCK_NUMBERS = 1 << 19  # matching probabilities held at once: 4 MB
 LOWEST_EXPONENT = -690.0  # exp underflows below, where processors become ten times slower
@@ -30,43 +30,6 @@ LEAST_VARIANCE = 1e-9  # the sets agree to 3e-5 of a unit; below, rounding rules
 MOST_VARIANCE = 1e12
 SCALES = (1e-3, 1e3)  # outside, the similarity has collapsed or exploded
 FLAT = 1e-3  # thinnest edge of the reference's box, as a share of its longest
-
-
-@dataclass(frozen=True)
-class UpdateSettings:
-    """Settings of the updates. The model is moved = s R (source + v) + t with a Gaussian process v of variance
-    1 / smoothness for each coordinate.
-
-    Attributes:
-        beta: width of the kernel exp(-d^2 / (2 beta^2)) of v, in units of length.
-        smoothness: the paper's lambda, in 1 / units^2.
-        outlier_weight: the paper's omega, the share of outliers that is expected; 0 <= w < 1. The author's program has
-            0 as its default, the PWAN paper states 0.1.
-        gamma: factor of the first sigma; 2 to 10 for a reference that is turned far (the author's advice).
-        kappa: evenness of the mixing coefficients; None stands for infinity, all equal.
-        similarity: whether s, R and t are estimated; without, they stay the identity.
-        max_iterations: of sweeps, at most.
-        min_iterations: of sweeps, at least.
-        tolerance: sweeps end when sigma (units) or its change is below it.
-    """
-
-    beta: float = 2.0
-    smoothness: float = 2.0
-    outlier_weight: float = 0.1
-    gamma: float = 1.0
-    kappa: float | None = None
-    similarity: bool = True
-    max_iterations: int = 500
-    min_iterations: int = 30
-    tolerance: float = 1e-4
-
-    def __post_init__(self) -> None:
-        check_ranges(
-            self,
-            positive=("beta", "smoothness", "gamma", "kappa", "max_iterations"),
-            at_least_zero=("min_iterations", "tolerance"),
-            below_one=("outlier_weight",),
-        )
 
 
 @dataclass(frozen=True)

@@ -4,47 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Literal
 
 import numpy as np
 from scipy.spatial import KDTree
 
 from pwan.deformation.kernels import KernelSum
 from pwan.methods._baseline import Fit, Report, register_each
-from pwan.methods._bcpd import State, UpdateSettings, run
-from pwan.normalisation import Normalisation
+from pwan.methods._bcpd import State, run
+from pwan.methods._settings.bcpd import Settings
 from pwan.problem import Observer, RegistrationProblem, RegistrationResult
 from pwan.randomness import numpy_generator
-from pwan.settings import check_ranges
 
 INTERPOLATED = 16384  # points interpolated at once
-
-
-@dataclass(frozen=True)
-class Settings(UpdateSettings):
-    """Settings of BCPD; defaults are those of the PWAN paper, else of the author's program.
-
-    Attributes:
-        unit: of all lengths here: "radius", the reference's RMS radius; or "coordinate", its RMS coordinate, which
-            is that of the author's program and sqrt(D) times shorter, so that the same numbers mean a narrower kernel
-            and a stiffer v.
-        normalisation: see :func:`pwan.normalisation.normalise`.
-        full_points: sets with more points than this are registered by samples of both.
-        sample_points: the size of each sample; v is then interpolated to all source points by its Gaussian process.
-    """
-
-    unit: Literal["radius", "coordinate"] = "radius"
-    normalisation: Normalisation = "auto"
-    full_points: int = 5000
-    sample_points: int = 3000
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_ranges(self, at_least_zero=("full_points",))
-        if self.sample_points < 4:
-            raise ValueError(f"sample_points must be at least 4, got {self.sample_points}")
 
 
 def register(

@@ -6,7 +6,6 @@ failures. ``bcpd`` is the method itself.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,38 +13,9 @@ import numpy as np
 
 from pwan.methods._baseline import Fit, Report, register_each
 from pwan.methods._peers import import_peer, peer_call
+from pwan.methods._settings.probreg_bcpd import Settings
 from pwan.methods.cpd import em_stop_reason
-from pwan.normalisation import Normalisation
 from pwan.problem import Observer, RegistrationProblem, RegistrationResult
-from pwan.settings import check_ranges
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Settings of BCPD, of those that the package has (it has no beta).
-
-    Attributes:
-        smoothness: the paper's lambda. outlier_weight: its omega, 0 <= w < 1.
-        gamma: factor of the first sigma^2. kappa: of the mixture's weights; the larger, the more equal they are.
-        max_iterations, tolerance: it stops when the mean distance of the moved source to its nearest reference points
-            changes by less than the tolerance.
-    """
-
-    smoothness: float = 2.0
-    outlier_weight: float = 0.1
-    gamma: float = 1.0
-    kappa: float = 1e20
-    max_iterations: int = 500
-    tolerance: float = 1e-4
-    normalisation: Normalisation = "auto"
-
-    def __post_init__(self) -> None:
-        check_ranges(
-            self,
-            positive=("smoothness", "gamma", "kappa", "max_iterations"),
-            at_least_zero=("tolerance",),
-            below_one=("outlier_weight",),
-        )
 
 
 def register(

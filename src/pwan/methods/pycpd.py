@@ -3,31 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from pwan.methods._baseline import Fit, Report, library_call, register_each
-from pwan.methods.cpd import check_cpd, em_stop_reason
-from pwan.normalisation import Normalisation
+from pwan.methods._settings.pycpd import Settings
+from pwan.methods.cpd import em_stop_reason
 from pwan.problem import Observer, RegistrationProblem, RegistrationResult
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Settings of CPD, as in :class:`pwan.methods.cpd.Settings`."""
-
-    beta: float = 2.0
-    smoothness: float = 2.0
-    outlier_weight: float = 0.1
-    max_iterations: int = 150
-    tolerance: float = 1e-5  # the package's own 1e-3 stops early
-    normalisation: Normalisation = "auto"
-
-    def __post_init__(self) -> None:
-        check_cpd(self)
 
 
 def register(

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -16,53 +16,12 @@ from pwan.deformation.coherence import Coherence
 from pwan.deformation.factors import draw_centres
 from pwan.deformation.transform import Transform
 from pwan.methods._baseline import unrefined_result
-from pwan.normalisation import Normalisation, matches_whole_source, normalise
+from pwan.methods._settings.soft_assignment import Settings
+from pwan.normalisation import matches_whole_source, normalise
 from pwan.problem import FAILED, OK, Observer, Progress, RegistrationProblem, RegistrationResult, check_seeds
 from pwan.registration.landmarks import Pull
 from pwan.registration.presets import resolve_kind
-from pwan.registration.settings import PULL
-from pwan.registration.soft_assignment import SoftSettings, samples, soft_assignment
-from pwan.settings import check_ranges
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Settings of the soft assignment. Lengths in units of the reference's RMS radius.
-
-    Attributes:
-        steps, sigma_start, sigma_end, scalings, slack, smoothness, affine_ridge: as in
-            :class:`pwan.registration.refinement.SoftSettings`; None follows from whether all of the source is to be
-            matched.
-        beta: width of the kernel exp(-d^2 / (2 beta^2)) whose modes make the displacement. rank: how many of them.
-        pull: of known pairs, as PWAN's.
-    """
-
-    steps: int | None = None
-    sigma_start: float | None = None
-    sigma_end: float | None = None
-    scalings: int | None = None
-    slack: float | None = None
-    smoothness: float | None = None
-    affine_ridge: float | None = None
-    beta: float = 2.0
-    rank: int = 100
-    pull: float = PULL
-    normalisation: Normalisation = "auto"
-
-    def __post_init__(self) -> None:
-        check_ranges(
-            self,
-            positive=("steps", "sigma_start", "sigma_end", "scalings", "slack", "smoothness", "beta", "rank"),
-            at_least_zero=("affine_ridge", "pull"),
-        )
-
-    def for_case(self, *, whole: bool) -> SoftSettings:
-        """What is used when all of the source is to be matched, or a part of it."""
-        defaults = SoftSettings.for_case(whole=whole)
-        if whole:  # nothing was found yet: begin wide, and let A and V go where they must
-            defaults = replace(defaults, steps=80, sigma_start=0.3, slack=0.94, smoothness=20.0, affine_ridge=10.0)
-        chosen = {f.name: getattr(self, f.name) for f in fields(SoftSettings)}
-        return replace(defaults, **{name: value for name, value in chosen.items() if value is not None})
+from pwan.registration.soft_assignment import samples, soft_assignment
 
 
 def resolved(problem: RegistrationProblem, settings: Settings) -> dict[str, Any]:

@@ -8,7 +8,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -16,50 +15,12 @@ from scipy.spatial.distance import cdist
 from pwan.deformation.kernels import KernelSum
 from pwan.deformation.splines import ThinPlateSpline, homogeneous, thin_plate_spline
 from pwan.methods._baseline import Fit, RegistrationFailedError, Report, register_each
+from pwan.methods._settings.tpsrpm import Settings
 from pwan.methods.gmmreg import check_not_collapsed, gaussians
-from pwan.normalisation import Normalisation
 from pwan.problem import Observer, RegistrationProblem, RegistrationResult
-from pwan.settings import check_ranges
 
 SWEEPS, SWEEP_TOLERANCE = 10, 0.05  # of the double normalisation, as published
 LOST = 1e-200  # a source point whose whole weight is below this is too far from everything for exp
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Settings of TPS-RPM; the defaults are the published ones, and those of the PWAN paper. Temperatures are squared
-    lengths in units of the reference's RMS radius: the correspondences are Gaussians exp(-d^2 / temperature).
-
-    Attributes:
-        start_temperature: the published ``T_init``.
-        cooling: the start temperature divided by the last; the published ``T_finalfac``.
-        rate: each temperature is this times the one before (``anneal_rate``). inner_steps: correspondences and splines
-            found in turn at each temperature (``perT_maxit``).
-        smoothness, affine_smoothness: weights of the bending energy and of the affine part's distance from the
-            identity, for each source point and unit of temperature (``lamda1_init``, ``lamda2_init``).
-        correspondence: "mixture" shares each reference point among the source points and an outlier class; "rpm" also
-            each source point among the reference points and an outlier class (the published ``m_method``).
-        every: only each such point of both sets takes part, the spline carries the others; the published ``frac``.
-    """
-
-    start_temperature: float = 1.5
-    cooling: float = 500.0
-    rate: float = 0.93
-    inner_steps: int = 5
-    smoothness: float = 1.0
-    affine_smoothness: float = 0.01
-    correspondence: Literal["mixture", "rpm"] = "mixture"
-    every: int = 1
-    normalisation: Normalisation = "auto"
-
-    def __post_init__(self) -> None:
-        check_ranges(
-            self,
-            positive=("start_temperature", "rate", "inner_steps", "smoothness", "affine_smoothness", "every"),
-            below_one=("rate",),
-        )
-        if not (math.isfinite(self.cooling) and self.cooling >= 1):
-            raise ValueError(f"cooling must be at least 1, got {self.cooling}")
 
 
 def register(

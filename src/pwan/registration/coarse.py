@@ -24,15 +24,18 @@ from pwan.deformation.transform import take_rows
 from pwan.problem import OK, Observer, Progress, RegistrationProblem, RegistrationResult, SpaceMap
 from pwan.randomness import numpy_generator
 from pwan.registration import pipeline
-from pwan.registration.landmarks import GUESS, Pull, begun
+from pwan.registration.landmarks import GUESS, Pull, equilibrium
 from pwan.registration.presets import resolve, resolve_kind
 from pwan.registration.schedule import Schedule
 from pwan.registration.settings import PwanSettings
 from pwan.transport import TransportResult, partial_wasserstein
 from pwan.transport.objective import Kind
 
-# points of the coarse sets: of the source, of a larger reference, of the smaller set at least, of either set at most
-COARSE, WIDEST, FEWEST, MOST = 2000, 4000, 100, 10_000
+# points of the coarse sets
+COARSE = 2000  # of the source
+WIDEST = 4000  # of a larger reference
+FEWEST = 100  # of the smaller set at least
+MOST = 10_000  # of either set at most
 
 
 class Drive(Protocol):
@@ -64,27 +67,30 @@ def register(
         return drive(problem, settings, seeds=seeds, observer=observer)
     quick = replace(settings, coarse_steps=0, steps=settings.coarse_steps, refinement="none", sample=0, sample_first=0)
     fine = replace(settings, coarse_steps=0)
-    told = _parts(observer, problem, fine)
+    observers = _observers(observer, problem, fine)
     clock = time.perf_counter()
     few = sampled(problem, seeds)
     with warnings.catch_warnings():  # the registration of all points warns of its extents
         warnings.filterwarnings("ignore", message="the extents differ")
         each = [pipeline.Registration(few.select([k]), quick, [seed]) for k, seed in enumerate(seeds)]
-        own = time.perf_counter() - clock  # beside what the registrations say of themselves
-        there = drive(few, quick, seeds=seeds, observer=told[0])
-        back = drive(turned_round(few, each), quick, seeds=seeds, observer=told[1])
+        overhead = time.perf_counter() - clock  # beside what the registrations say of themselves
+        onto_reference = drive(few, quick, seeds=seeds, observer=observers[0])
+        onto_source = drive(turned_round(few, each), quick, seeds=seeds, observer=observers[1])
         clock = time.perf_counter()
         guess, words = (problem.source if problem.guess is None else problem.guess).clone(), []
         for k, running in enumerate(each):
-            lead, word = _lead(running, there, back, k)
+            lead, word = _lead(running, onto_reference, onto_source, k)
             words.append(word)
             if lead is not None:
                 guess[k] = lead(problem.source[k])
-        own = (own + time.perf_counter() - clock) / len(problem)
-    result = drive(replace(problem, guess=guess), fine, seeds=seeds, observer=told[2])
+        overhead = (overhead + time.perf_counter() - clock) / len(problem)
+    result = drive(replace(problem, guess=guess), fine, seeds=seeds, observer=observers[2])
     return replace(
         result,
-        seconds=[sum(of_each) + own for of_each in zip(there.seconds, back.seconds, result.seconds, strict=True)],
+        seconds=[
+            sum(of_each) + overhead
+            for of_each in zip(onto_reference.seconds, onto_source.seconds, result.seconds, strict=True)
+        ],
         stop_reason=[f"{reason}; {word}" for reason, word in zip(result.stop_reason, words, strict=True)],
     )
 
@@ -134,10 +140,15 @@ def _rows(n: int, size: int, seed: int, needed: Tensor | None, name: str) -> Ten
 
 
 def turned_round(problem: RegistrationProblem, running: Sequence[pipeline.Registration]) -> RegistrationProblem:
-    """The reference onto the source, with the same limits; ``running`` are the problems, each with its frame."""
+    """The reference onto the source, with the same limits.
+
+    Args:
+        problem: the source onto the reference.
+        running: its problems, each with its frame.
+    """
     distance = problem.distance
     if distance is not None:
-        distance = distance / torch.tensor([_unit(one) for one in running], dtype=torch.float64)
+        distance = distance / torch.tensor([_unit(registration) for registration in running], dtype=torch.float64)
     return RegistrationProblem(
         source=problem.reference,
         reference=problem.source,
@@ -154,18 +165,21 @@ def _unit(running: pipeline.Registration) -> float:
 
 
 def _lead(
-    running: pipeline.Registration, there: RegistrationResult, back: RegistrationResult, k: int
+    running: pipeline.Registration, onto_reference: RegistrationResult, onto_source: RegistrationResult, k: int
 ) -> tuple[SpaceMap | None, str]:
     """Where problem k is to begin, and in words why: with what brought the source to the reference, or the inverse of
     what brought the reference to the source, whichever leaves less. None where both have failed.
 
     Args:
-        running: of problem k alone, at its start.
+        running: of problem k alone, before its first step.
+        onto_reference: the coarse result of all problems, the source onto the reference.
+        onto_source: the same, the reference onto the source.
+        k: number of the problem.
     """
     problem, unit = running.input, _unit(running)
     ways = (
-        (there, problem.reference[0], there.transformed[k]),
-        (back, back.transformed[k] * unit, problem.source[0] * unit),
+        (onto_reference, problem.reference[0], onto_reference.transformed[k]),
+        (onto_source, onto_source.transformed[k] * unit, problem.source[0] * unit),
     )
     forward, backward = (
         _transport(problem, running.kind, *sets) if result.status[k] == OK else None for result, *sets in ways
@@ -174,8 +188,8 @@ def _lead(
     if forward is None and backward is None:
         return None, "both coarse registrations failed"
     if backward is None or (forward is not None and forward.value <= backward.value):
-        assert there.transform is not None
-        return there.transform[k], word.format("fewer points")
+        assert onto_reference.transform is not None
+        return onto_reference.transform[k], word.format("fewer points")
     return _inverse(running, torch.from_numpy(backward.plan)), word.format("the reference onto the source")
 
 
@@ -183,9 +197,9 @@ def _inverse(running: pipeline.Registration, plan: Tensor) -> SpaceMap:
     """A map with two sheets near each other has no inverse of its own: each source point goes where the optimal
     transport ``plan`` (q, r) takes it from the reference brought to it, as smoothly as the transform can."""
     partner = torch.stack((torch.arange(plan.shape[1]), plan.argmax(0)), -1)  # (r, 2)
-    whole = running.solver.whole
-    pull = Pull(whole.transform, whole.reference, partner[None], plan.sum(0)[None], GUESS)
-    maps = running.space_maps(begun(pull, whole, running.settings))
+    setup = running.solver.setup
+    pull = Pull(setup.transform, setup.reference, partner[None], plan.sum(0)[None], GUESS)
+    maps = running.space_maps(equilibrium(pull, setup.transform, setup.coherence, running.settings))
     assert maps is not None
     return maps[0]
 
@@ -198,7 +212,7 @@ def _transport(problem: RegistrationProblem, kind: Kind, reference: Tensor, sour
     return partial_wasserstein(reference, source, mass=mass, distance=distance, reference_weights=weights)
 
 
-def _parts(
+def _observers(
     observer: Observer | None, problem: RegistrationProblem, settings: PwanSettings
 ) -> Sequence[Observer | None]:
     """Observers of the three registrations, each of which is a third of the way. During the first two the source stays
@@ -206,17 +220,17 @@ def _parts(
     if observer is None:
         return None, None, None
     kind, limited = resolve_kind(problem, settings.type)
-    own = Schedule(resolve(settings, limited, kind)[0], None, None).total
+    steps = Schedule(resolve(settings, limited, kind)[0], None, None).total
     last = 0
 
     def coarse(progress: Progress, number: int) -> None:
         nonlocal last
-        step = own * (number * progress.steps + progress.step) // progress.steps
+        step = steps * (number * progress.steps + progress.step) // progress.steps
         if step > last:  # a coarse step is less than one of these
             last = step
-            observer(Progress(step, 3 * own, lambda: problem.source, before=2 * own))
+            observer(Progress(step, 3 * steps, lambda: problem.source, before=2 * steps))
 
     def fine(progress: Progress) -> None:
-        observer(replace(progress, step=2 * own + progress.step, steps=2 * own + progress.steps, before=2 * own))
+        observer(replace(progress, step=2 * steps + progress.step, steps=2 * steps + progress.steps, before=2 * steps))
 
     return partial(coarse, number=0), partial(coarse, number=1), fine

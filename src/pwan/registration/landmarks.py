@@ -1,10 +1,11 @@
-"""Known pairs of points that pull softly: (pull / 2) sum_l w_l |T(y_l) - x_l|^2 with weights that sum to 1, beside the
-discrepancy and the coherence energy. Not in the paper.
+"""Landmarks, known pairs of points, that pull softly: (pull / 2) sum_l w_l |T(y_l) - x_l|^2 with weights that sum to 1,
+beside the discrepancy and the coherence energy. Not in the paper.
 
-A registration with pairs begins where this pull and the energies of the transform balance, from where the discrepancy
-does the rest. Of the soft assignment, whose energy is sum_j |T(y_j) - image_j|^2 / (2 sigma^2), a pair is another row:
-n pull sigma w_l of them, n the number of its source points, which makes a pair and a point that is sigma away from its
-image as strong against each other as in PWAN's steps, where each point pulls with 1 / n whatever its distance.
+A registration with landmarks begins where this pull and the energies of the transform balance, from where the
+discrepancy does the rest. Of the soft assignment, whose energy is sum_j |T(y_j) - image_j|^2 / (2 sigma^2), a landmark
+is another row: n pull sigma w_l of them, n the number of its source points, which makes a landmark and a point that is
+sigma away from its image as strong against each other as in PWAN's steps, where the force on each point is 1 / n
+whatever its distance.
 """
 
 from __future__ import annotations
@@ -14,44 +15,49 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from pwan.deformation.coherence import Coherence
 from pwan.deformation.rigid import rigid_fit, rigid_parameters
 from pwan.deformation.transform import Transform, take_rows
 from pwan.problem import RegistrationProblem
 from pwan.registration.settings import PwanSettings
-from pwan.registration.setup import Whole
 
 TINY = 1e-9  # ridge that keeps a fit regular where nothing else does
-GUESS, GUESSED = 300.0, 20_000  # strength of a guess, and of how many points it is followed
-LINE = 1e-3  # singular values of pairs on one line over the largest one: they do not tell a rotation
+GUESS = 300.0  # strength of a guess
+GUESSED = 20_000  # points of which a guess is followed
+LINE = 1e-3  # singular values of landmarks on one line over the largest one: they leave the rotation open
 
 
 class Pull:
-    """What the pairs add to the gradient of a transform's parameters, to an energy and to a least-squares fit.
+    """What the landmarks add to the gradient of a transform's parameters, to an energy and to a least-squares fit.
 
-    It holds the pairs' points alone (of a free displacement all), on one device, and takes the parameters from outside.
+    It holds the landmarks' points alone (of a free displacement all), on one device, and takes the parameters from
+    outside.
 
     Args:
-        transform: of all source points. pairs: (B, L, 2) rows of its source and of the reference. weights: (B, L), or
-            None for equal ones. reference: (B, q, D). strength: ``pull``.
+        transform: of all source points.
+        reference: (B, q, D).
+        landmarks: (B, L, 2) rows of the transform's source and of the reference.
+        weights: (B, L), or None for equal ones.
+        strength: ``PwanSettings.pull``.
     """
 
     def __init__(
-        self, transform: Transform, reference: Tensor, pairs: Tensor, weights: Tensor | None, strength: float
+        self, transform: Transform, reference: Tensor, landmarks: Tensor, weights: Tensor | None, strength: float
     ) -> None:
-        rows, there = pairs.to(reference.device).unbind(-1)  # (B, L)
+        rows, reference_rows = landmarks.to(reference.device).unbind(-1)  # (B, L)
         self.strength, self.rows = strength, rows if transform.basis is None and transform.kind == "nonrigid" else None
         source, basis = transform.source, transform.basis
         if self.rows is None:
             source, basis = take_rows(source, rows), None if basis is None else take_rows(basis, rows)
         self.transform = Transform(transform.kind, source, basis)
-        self.goals = take_rows(reference, there)  # (B, L, D)
+        self.goals = take_rows(reference, reference_rows)  # (B, L, D)
         given = torch.ones(rows.shape, dtype=torch.float64) if weights is None else weights
         total = given.sum(1, keepdim=True)
         self.weights = (given / torch.where(total > 0, total, 1.0)).to(reference)[..., None]  # (B, L, 1)
 
     @classmethod
     def of(cls, problem: RegistrationProblem, transform: Transform, reference: Tensor, strength: float) -> Pull | None:
-        """The pull of a problem's pairs, or None where it has none or they shall not pull."""
+        """The pull of a problem's landmarks, or None where it has none or they shall not pull."""
         if problem.landmarks is None or strength == 0:
             return None
         return cls(transform, reference, problem.landmarks, problem.landmark_weights, strength)
@@ -66,10 +72,9 @@ class Pull:
 
     def placed(self, place: Callable[[Tensor], Tensor]) -> Pull:
         """The same with its tensors as ``place`` gives them: on another device, or as another process has them."""
-        out = object.__new__(type(self))
-        here = self.transform
+        out, given = object.__new__(type(self)), self.transform
         out.strength, out.rows = self.strength, None if self.rows is None else place(self.rows)
-        out.transform = Transform(here.kind, place(here.source), None if here.basis is None else place(here.basis))
+        out.transform = Transform(given.kind, place(given.source), None if given.basis is None else place(given.basis))
         out.goals, out.weights = place(self.goals), place(self.weights)
         return out
 
@@ -84,11 +89,11 @@ class Pull:
 
     def gradient(self, parameters: Tensor) -> Tensor:
         """(B, P, D) of the energy with respect to the parameters."""
-        at_pairs = self.strength * self.weights * self.residual(parameters)  # (B, L, D)
+        at_landmarks = self.strength * self.weights * self.residual(parameters)  # (B, L, D)
         if self.rows is not None:
-            to = self.rows[..., None].expand_as(at_pairs)
-            at_pairs = torch.zeros_like(self.transform.source).scatter_add_(1, to, at_pairs)
-        return self.transform.pull_back(at_pairs, parameters)
+            to = self.rows[..., None].expand_as(at_landmarks)
+            at_landmarks = torch.zeros_like(self.transform.source).scatter_add_(1, to, at_landmarks)
+        return self.transform.pull_back(at_landmarks, parameters)
 
     def design(self) -> Tensor:
         """(B, L, p) such that T(y_l) is a row of it times the parameters: y, 1 and the modes; of a rigid transform the
@@ -100,21 +105,24 @@ class Pull:
         """The parameters (B, P, D) at which the pull and ridge / 2 |change from ``identity``|^2 balance.
 
         Of a rigid transform, which takes no ridge, the rotation and shift of least squares, or the shift alone where
-        the pairs lie on a line and leave the rotation open. A problem whose weights are all 0 keeps ``identity``.
+        the landmarks lie on a line and leave the rotation open. A problem whose weights are all 0 keeps ``identity``.
 
         Args:
-            identity: (B, P, D). ridge: (B, P) or (P,), zero or positive. Not of a free displacement.
+            identity: (B, P, D); not of a free displacement.
+            ridge: (B, P) or (P,), zero or positive.
         """
         exact = torch.float64
         design, weight = self.design().to(exact), self.strength * self.weights.to(exact)
-        start, image = identity.to(exact), weight * self.goals.to(exact)
+        image = weight * self.goals.to(exact)
         if self.transform.kind == "rigid":
             found = self._turned(weight, image, identity)
         else:
             normal = torch.bmm((design * weight).mT, design)  # (B, p, p)
-            ridge = (ridge.to(exact) + TINY).expand(start.shape[:2])
+            ridge = (ridge.to(exact) + TINY).expand(identity.shape[:2])
             normal.diagonal(dim1=1, dim2=2).add_(ridge)
-            found, _ = torch.linalg.solve_ex(normal, torch.bmm(design.mT, image) + ridge[..., None] * start)
+            found, _ = torch.linalg.solve_ex(
+                normal, torch.bmm(design.mT, image) + ridge[..., None] * identity.to(exact)
+            )
         good = (weight.sum((1, 2)) > 0) & found.isfinite().all(-1).all(-1)
         return torch.where(good[:, None, None], found.to(identity.dtype), identity)
 
@@ -127,29 +135,33 @@ class Pull:
         shifted[:, d : d + 1] = (x_mean - y_mean).to(identity.dtype)  # at no rotation
         turned = torch.cat((self.transform.affine(identity), identity[:, d:]), 1).to(weight)
         turned = rigid_parameters(rigid_fit(y, weight, image, turned), identity)
-        told = values[:, d - 2] > LINE * values[:, 0]  # in the plane any two pairs tell a rotation
-        return torch.where(told[:, None, None], turned, shifted)
+        determined = values[:, d - 2] > LINE * values[:, 0]  # in the plane any two landmarks determine the rotation
+        return torch.where(determined[:, None, None], turned, shifted)
 
 
-def begun(pull: Pull, whole: Whole, settings: PwanSettings) -> Tensor:
-    """The parameters (B, P, D) from which PWAN starts: where the pull balances the energies of its own steps.
+def equilibrium(pull: Pull, transform: Transform, coherence: Coherence | None, settings: PwanSettings) -> Tensor:
+    """The parameters (B, P, D) at which the pull and the energies of PWAN's own steps balance; there a registration
+    begins.
 
     Args:
-        pull: of the whole transform, on its device. settings: resolved.
+        pull: of the transform, on its device.
+        transform: of all source points.
+        coherence: of the same points; None where V = 0.
+        settings: resolved.
     """
     assert settings.coherence is not None and settings.affine_penalty is not None
-    transform, coherence, d = whole.transform, whole.coherence, whole.transform.dimension
+    within, d = transform, transform.dimension
     if pull.rows is not None:  # a free displacement begins within the modes, where its energy is the same
         assert coherence is not None
-        transform = Transform("nonrigid", transform.source, coherence.basis)
-        own = torch.arange(pull.rows.shape[1], device=pull.rows.device).expand_as(pull.rows)
-        pull = Pull(transform, pull.goals, torch.stack((pull.rows, own), -1), pull.weights[..., 0], pull.strength)
-    identity = transform.parameters.detach()
+        within = Transform("nonrigid", transform.source, coherence.basis)
+        numbers = torch.arange(pull.rows.shape[1], device=pull.rows.device).expand_as(pull.rows)
+        pull = Pull(within, pull.goals, torch.stack((pull.rows, numbers), -1), pull.weights[..., 0], pull.strength)
+    identity = within.parameters.detach()
     ridge = torch.zeros(identity.shape[:2], dtype=torch.float64)
-    ridge[:, :d] = max(settings.affine_penalty, settings.coherence)  # without one A would follow the pairs' errors
+    ridge[:, :d] = max(settings.affine_penalty, settings.coherence)  # without one A would follow the landmarks' errors
     if coherence is not None:
         ridge[:, d + 1 :] = settings.coherence * coherence.spectrum / (coherence.spectrum + settings.sigma)
     found = pull.settled(identity, ridge)
-    if transform is not whole.transform:
-        return torch.cat((found[:, : d + 1], transform.displacement(found)), 1)
+    if within is not transform:
+        return torch.cat((found[:, : d + 1], within.displacement(found)), 1)
     return found

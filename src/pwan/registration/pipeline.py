@@ -24,7 +24,8 @@ from pwan.registration.presets import resolve, resolve_kind
 from pwan.registration.refinement import NearestSettings, nearest_point
 from pwan.registration.settings import PwanSettings
 from pwan.registration.soft_assignment import soft_assignment
-from pwan.registration.solver import Solver, of_problems
+from pwan.registration.solver import Solver
+from pwan.registration.state import of_problems
 from pwan.transport.objective import Kind
 
 HISTORY = ("loss", "threshold", "gradient_norm")
@@ -35,8 +36,9 @@ class Registration:
 
     Attributes:
         solver: takes the steps; see :class:`pwan.registration.solver.Solver`.
-        frame: leads back from normalised to input coordinates. input: the problem as stated, with the one limit that
-            counts. problem: the same, normalised.
+        frame: leads back from normalised to input coordinates.
+        input: the problem as stated, with the one limit that counts.
+        problem: the same, normalised.
     """
 
     def __init__(
@@ -98,14 +100,14 @@ class Registration:
     def transformed(self, parameters: Tensor | None = None) -> Tensor:
         """(B, r, D) float64 the source moved by these parameters (the current answer if None), in input coordinates."""
         p = self.solver.answer() if parameters is None else parameters
-        t = self.solver.whole.transform
+        t = self.solver.setup.transform
         return self.frame.apply(self.input.source, t.affine(p), t.translation(p), t.displacement(p))
 
     @torch.no_grad()
     def finish(self) -> RegistrationResult:
         """Refine, and bring everything back to input coordinates."""
         started = time.perf_counter()
-        solver, transform, answer = self.solver, self.solver.whole.transform, self.solver.answer()
+        solver, transform, answer = self.solver, self.solver.setup.transform, self.solver.answer()
         threshold, transported = solver.evaluate(answer)
         refined, words = self._refine(answer, transported)
         transformed, affine, translation, displacement = self.frame.bring_back(
@@ -151,12 +153,12 @@ class Registration:
         """The refined parameters (B, P, D), and how each problem ended; ``transported`` (B,) is the mass PWAN
         matched.
         """
-        s, solver, whole = self.settings, self.solver, self.solver.whole
+        s, solver, setup = self.settings, self.solver, self.solver.setup
         words = [
             f"converged at step {at}" if at else f"took all {solver.steps_done} steps"
             for at in solver.stopping.stopped_at.tolist()
         ]
-        mass = whole.mass
+        mass = setup.mass
         if s.refinement == "none":
             return answer, words
         if s.refinement == "nearest":
@@ -169,10 +171,9 @@ class Registration:
                 sigma=s.sigma,
                 affine_penalty=s.affine_penalty,
             )
-            distance = whole.distance if self.kind == "distance" else None
-            pull = Pull.of(self.problem, whole.transform, whole.reference, s.pull)
+            distance = setup.distance if self.kind == "distance" else None
             refined, said = nearest_point(
-                whole.transform, whole.coherence, answer, whole.reference, mass, distance, nearest, pull
+                setup.transform, setup.coherence, answer, setup.reference, mass, distance, nearest, setup.landmarks
             )
             return self._guarded(refined, answer), [
                 f"{word}; nearest refinement: {after}" for word, after in zip(words, said, strict=True)
@@ -180,11 +181,13 @@ class Registration:
         if self.kind == "distance":
             mass = transported  # the refinement keeps as many source points as PWAN matched
         alone = solver.ranks.size == 1  # then all points are on the device as well
-        transform, reference = (solver.transform, solver.reference) if alone else (whole.transform, whole.reference)
+        transform, reference = (
+            (solver.transform, solver.game.reference) if alone else (setup.transform, setup.reference)
+        )
         mass = None if mass is None else mass.to(reference.device)
-        start = answer.to(reference.device)
         pull = Pull.of(self.problem, transform, reference, s.pull)
-        refined = soft_assignment(transform, start, reference, mass, self.soft, self.seeds, pull=pull).cpu()
+        initial = answer.to(reference.device)
+        refined = soft_assignment(transform, initial, reference, mass, self.soft, self.seeds, pull=pull).cpu()
         return self._guarded(refined, answer), words
 
     def _guarded(self, refined: Tensor, answer: Tensor) -> Tensor:
@@ -193,24 +196,24 @@ class Registration:
 
     def space_maps(self, parameters: Tensor) -> list[SpaceMap] | None:
         """The transforms with these parameters (B, P, D) as functions on space; None where V is free at each point."""
-        whole, transform = self.solver.whole, self.solver.whole.transform
+        setup, transform = self.solver.setup, self.solver.setup.transform
         affine, translation = transform.affine(parameters), transform.translation(parameters)
         if transform.kind != "nonrigid":
             return [*on_space(self.frame, affine, translation, [KernelSum.zero(transform.dimension)] * len(affine))]
-        if transform.basis is None or whole.coherence is None:
+        if transform.basis is None or setup.coherence is None:
             return None
-        bent = whole.coherence.on_space(parameters[:, transform.dimension + 1 :])
+        bent = setup.coherence.on_space(parameters[:, transform.dimension + 1 :])
         return [*on_space(self.frame, affine, translation, bent)]
 
     def _potential(self, k: int, threshold: Tensor) -> Callable[[Tensor], Tensor]:
         frame, kind, fold = self.frame, self.kind, self.settings.bound == "fold"
-        one = self.solver.potential(k)
+        network = self.solver.potential(k)
         centre, scale = frame.reference_centre[k], frame.reference_scale[k]
 
         def potential(points: Tensor) -> Tensor:
             """-h <= f <= 0 at points (N, D) in input coordinates, in input units: (N,)."""
-            x = ((torch.as_tensor(points).double() - centre) / scale).to(one.parameters.dtype)
-            output = one.output(one.features(x[None]))[0].double()
+            x = ((torch.as_tensor(points).double() - centre) / scale).to(network.parameters.dtype)
+            output = network.output(network.features(x[None]))[0].double()
             if kind == "complete":
                 return output * scale.flatten()
             distance = output.abs() if fold else output.clamp(min=0.0)

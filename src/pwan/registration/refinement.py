@@ -22,10 +22,13 @@ class NearestSettings:
     """Settings of the nearest-point refinement.
 
     Attributes:
-        steps: at most this many. rate: of RMSprop.
+        steps: at most this many.
+        rate: of RMSprop.
         of: "reference": each reference point is matched to its nearest source point, and the m nearest reference points
             count (the paper's formula). "source": each source point to its nearest reference point (released code).
-        coherence, sigma, affine_penalty: of the energy, as in PWAN itself.
+        coherence: of the energy, as in PWAN itself; so are the next two.
+        sigma: of the energy.
+        affine_penalty: of the energy.
     """
 
     steps: int
@@ -39,7 +42,7 @@ class NearestSettings:
 def nearest_point(
     transform: Transform,
     coherence: Coherence | None,
-    start: Tensor,
+    initial: Tensor,
     reference: Tensor,
     mass: Tensor | None,
     distance: Tensor | None,
@@ -49,18 +52,28 @@ def nearest_point(
     """The paper's refinement (appendix "Refinement"): squared distances to nearest points, by gradient descent.
 
     Of the mass type the mean is over the m smallest squared distances, of the distance type over all of them, each
-    clamped at h^2 (released code), so that points out of reach do not pull. Each problem keeps its best
-    state and stops at its first increase. ``pull`` of known pairs adds its energy.
+    clamped at h^2 (released code), so that those farther away count as h and move nothing. Each problem keeps its best
+    state and stops at its first increase.
+
+    Args:
+        transform: of all source points.
+        coherence: of the same points; None where V = 0.
+        initial: (B, P, D) parameters to begin with.
+        reference: (B, q, D).
+        mass: (B,) of the mass type, or None for all points.
+        distance: (B,) h of the distance type, or None.
+        settings: of the refinement and of the energy.
+        pull: of landmarks, whose energy is added, or None.
 
     Returns:
         (B, P, D) parameters, and for each problem what happened, in words.
     """
-    parameters = torch.nn.Parameter(start.detach().clone(), requires_grad=False)
+    parameters = torch.nn.Parameter(initial.detach().clone(), requires_grad=False)
     optimiser = torch.optim.RMSprop([parameters], lr=settings.rate, foreach=False)
-    b, d = len(start), transform.dimension
-    best, best_loss = start.detach().clone(), torch.full((b,), torch.inf)
+    b, d = len(initial), transform.dimension
+    best, best_loss = initial.detach().clone(), torch.full((b,), torch.inf)
     running, words = torch.ones(b, dtype=torch.bool), [f"took all {settings.steps} steps"] * b
-    identity = torch.eye(d, dtype=start.dtype)
+    identity = torch.eye(d, dtype=initial.dtype)
     for step in range(settings.steps + 1):
         moved = transform.points(parameters)  # (B, r, D)
         residual, squared = _nearest_residual(moved, reference, mass, distance, settings.of)

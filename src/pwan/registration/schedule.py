@@ -12,14 +12,16 @@ class Schedule:
     """Where a registration is on its way.
 
     Attributes:
-        done: steps taken. total: steps of all stages.
-        distance: (B,) the distance type's threshold h in force, annealed to its value; None for other types.
-        reach: (B,) of the mass type, infinite in the first stage (see ``PwanSettings.reach``); None for off. Both keep
-            their tensors from step to step.
+        done: steps taken.
+        total: steps of all stages.
+        distance: (B,) the distance type's threshold h in force, annealed to its value; None for other types. It keeps
+            its tensor from step to step.
+        reach: (B,) of the mass type, infinite in the first stage (see ``PwanSettings.reach``); None for off. It keeps
+            its tensor too.
     """
 
     def __init__(self, settings: PwanSettings, distance: Tensor | None, reach: Tensor | None) -> None:
-        """distance, reach: (B,) where they come to."""
+        """distance and reach, (B,) each: the values they come to."""
         assert settings.steps is not None and settings.stages is not None and settings.rate is not None
         self.first, self.length = settings.steps, settings.stage_steps
         self.total = self.first + (settings.stages * self.length if self.first else 0)

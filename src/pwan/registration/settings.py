@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
-from pwan.deformation.transform import TransformKind
-from pwan.normalisation import Normalisation
+from pwan.choices import Kind, Normalisation, TransformKind
 from pwan.settings import check_ranges
-from pwan.transport.objective import Kind
 
-# source points from which a step looks at a sample, and how many that are in the first stage and then
-LARGE, SAMPLE_FIRST, SAMPLE = 10_000, 2000, 5000
-PULL = 3.0  # of known pairs: 1 leaves a turned set in part where it was, 10 gains nothing but follows a wrong pair more
+LARGE = 10_000  # source points up to which a step sees all of them
+SAMPLE_FIRST = 2000  # of more, how many a step of the first stage sees
+SAMPLE = 5000  # and a later one
+PULL = 3.0  # of landmarks: 1 leaves a turned set in part where it was, 10 gains nothing but follows a wrong one more
 
 
 @dataclass(frozen=True)
@@ -29,49 +28,60 @@ class PwanSettings:
         normalisation: see :func:`pwan.normalisation.normalise`.
         potential: "fourier" (random Fourier features in front of ``layers`` hidden layers of ``width``) or "paper"
             (widths 32, 64, 128, 64 and the skip connection; appendix "Network structure", released code).
-        width, layers, features, frequency: of the "fourier" potential.
+        width: units of each hidden layer of the "fourier" potential.
+        layers: its number of hidden layers.
+        features: its number of random Fourier features, each a sine and a cosine beside the coordinates.
+        frequency: standard deviation of their frequencies, in radians a unit of length.
         activation_slope: of the leaky ReLU; 0.2 in the released code, 0 (the ReLU) in the paper's text.
         bound: how the output o becomes f. "fold": -|o| (paper). "clamp": -max(o, 0) at the reference and -o at the
             source, which makes the objective concave in o with the same maximum; it learns several times faster, since
             the fold at 0 traps the ascent.
-        threshold: of the mass type. "exact" takes the m largest potentials; "learned" trains h (Algorithm 1) from
-            ``threshold_start``.
+        threshold: of the mass type. "exact" takes the m largest potentials; "learned" trains h (Algorithm 1).
+        threshold_start: the h that a learned threshold begins with.
         penalty: "mean" kappa mean relu(|grad f| - 1)^2 (released code) or "max" kappa max(|grad f|^2, 1) (paper's GP).
         kappa: strength of the gradient penalty, for losses divided by the number of source points.
         penalty_every: every how many network updates the penalty is taken, counted within a step; 0: on the first
             update of a step only (released code).
-        network_rate, network_betas: of Adam on the network (and on a learned h).
-        updates: u, network updates per step. warmup: network updates before the first step.
-        steps: T. rate: of the transform's optimiser. optimiser: "adam" or "rmsprop" (paper). betas: of Adam.
+        network_rate: of Adam on the network (and on a learned h).
+        network_betas: of the same Adam.
+        updates: u, network updates per step.
+        warmup: network updates before the first step.
+        steps: T.
+        rate: of the transform's optimiser.
+        optimiser: "adam" or "rmsprop" (paper).
+        betas: of the transform's optimiser, if that is Adam.
         clip: bound by value on the transform's gradient, 0 for none (released code: 1).
         average: the answer is the mean of this last share of a stage's iterates; 0 takes the last iterate (paper).
-        stages, stage_steps: further stages after the T steps, each from the mean of the one before, with the rate
-            halved.
+        stages: further stages after the T steps, each from the mean of the one before, with the rate halved.
+        stage_steps: steps of each further stage.
         coarse_steps: T of a registration of 2,000 points in both directions, from whose better one that of all points
             begins; 0 for none. For sets whose parts move far: it finds limbs, and fewer ``steps`` are left to do. Of
             :func:`pwan.registration.coarse.register`, and so of methods and runs, not of those who drive the steps.
-        sample: points of the source that a step looks at, with the same share of the reference: all points in turn, a
-            sample a step. 0 looks at all in each step; None at all of up to ``LARGE`` points, else at ``SAMPLE``.
+        sample: points of the source that a step sees, with the same share of the reference: all points in turn, a
+            sample a step. 0 sees all in each step; None sees all of up to ``LARGE`` points, else ``SAMPLE`` of them.
         sample_first: the same of the first stage, which brings the sets together: the later ones need more points to
             come as near as with all. 0 for as many as later; None for ``SAMPLE_FIRST`` where ``sample`` is None and
             more than ``LARGE`` points are there, else 0.
         reach: of the mass type with its exact threshold, in the stages after the first: a matched point farther than
-            this, and than two spacings of the reference, from its partner pulls no more; 0 for off. Two samples of one
-            surface differ by chance in the number of points on a limb, and mass would flow along it to make up for
+            this, and than two spacings of the reference, from its partner is no longer moved; 0 for off. Two samples of
+            one surface differ by chance in the number of points on a limb, and mass would flow along it to make up for
             that: the sampled W_1 is least elsewhere than at the truth.
         tolerance: stopping rule: a problem stops when the mean of ten iterates differs from that of the ten before by
             less than this, as RMS over the points; 0 for never.
         distance_start: d-PWAN begins with this h if it is larger, and reaches h geometrically halfway through T; 0:
             off.
         beta: width of the coherence kernel exp(-d^2 / (2 beta^2)); the paper's rho is 2 beta^2.
-        rank: k, Nystrom landmarks. coherence: lambda. sigma: of the coherence energy.
+        rank: k, centres of the kernel's Nystrom form.
+        coherence: lambda.
+        sigma: of the coherence energy.
         affine_penalty: weight of |A - I|^2 / 2 (not in the paper, which leaves A free).
-        pull: of known pairs, where the problem has any: weight of their mean squared distance / 2 (not in the paper).
-            The pairs together count as all of the matched points together at a distance of 1 / ``pull``.
+        pull: of landmarks, where the problem has any: weight of their mean squared distance / 2 (not in the paper).
+            The landmarks together count as all of the matched points together at a distance of 1 / ``pull``.
         refinement: "soft", "nearest" (appendix "Refinement") or "none"; see :mod:`pwan.registration.refinement`.
-        nearest_steps, nearest_rate: of the nearest refinement's RMSprop; nearest_of: whose points look for their
-            nearest
-            one: the "reference" (paper's text) or the "source" (released code).
+        nearest_steps: of the nearest refinement's RMSprop, at most.
+        nearest_rate: of the same RMSprop.
+        nearest_of: whose points are matched to their nearest one: those of the "reference" (paper's text) or those of
+            the "source" (released code).
     """
 
     type: Literal["auto", "mass", "distance", "complete"] = "auto"
@@ -155,7 +165,8 @@ class PwanSettings:
 
         Args:
             kind: what the discrepancy limits.
-            whole: all of the source is to be matched. equal: both sets have the same number of points.
+            whole: all of the source is to be matched.
+            equal: both sets have the same number of points.
             points: of the source.
         """
         defaults: dict[str, Any] = {"steps": 80, "stages": 3, "rate": 5e-3, "sample": 0, "sample_first": 0}

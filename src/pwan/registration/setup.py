@@ -1,8 +1,10 @@
-"""What the solver starts from: the points in single precision, the coherence basis, the network's architecture."""
+"""What the solver is built from: the points in single precision, the coherence basis, the limits of the discrepancy,
+and where the transform begins.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,60 +13,115 @@ from scipy.spatial import KDTree
 from torch import Tensor
 
 from pwan.deformation.coherence import Coherence
+from pwan.deformation.factors import draw_centres
 from pwan.deformation.transform import Transform
+from pwan.devices.ranks import Place
+from pwan.normalisation import matches_whole_source
 from pwan.problem import RegistrationProblem
-from pwan.randomness import numpy_generator
+from pwan.registration.landmarks import Pull, equilibrium
+from pwan.registration.sample import Sizes
 from pwan.registration.settings import PwanSettings
-from pwan.transport.potential import Architecture, PotentialNetwork
+from pwan.transport.potential import PotentialNetwork
+from pwan.transport.settings import Architecture, Kind
 
-LOOKED_AT = 2000  # points of the reference by which its spacing is told
+SPACED = 2000  # points of the reference whose spacing is measured
 
 
 @dataclass(frozen=True)
-class Whole:
-    """All the points of the B problems, on the CPU, whatever part of them this process works on.
+class Setup:
+    """All the points of the B problems and what follows from them, on the CPU, whatever part of them this process works
+    on.
 
     Attributes:
-        reference: (B, q, D). transform: of the whole source; its own parameters stay those of the identity.
-        coherence: with the basis at all source points, or None. mass, distance: (B,) or None.
+        kind: what the discrepancy limits.
+        reference: (B, q, D).
+        transform: of the whole source; its own parameters stay those of the identity.
+        coherence: with the basis at all source points; None where V = 0.
+        mass: (B,) or None.
+        distance: (B,) the paper's h, or None.
+        learned: whether h is trained with the network.
+        reach: (B,) see :func:`reach`; None where it is off.
+        span: (B, D, D) see :func:`common_span`; None where that is all of space.
+        landmarks: their pull, or None.
+        initial: (B, P, D) the parameters to begin with; None for those of the identity.
     """
 
+    kind: Kind
     reference: Tensor
     transform: Transform
     coherence: Coherence | None
     mass: Tensor | None
     distance: Tensor | None
+    learned: bool
+    reach: Tensor | None
+    span: Tensor | None
+    landmarks: Pull | None
+    initial: Tensor | None
+
+    @property
+    def sizes(self) -> Sizes:
+        """Of all points of both sets."""
+        return Sizes(self.reference.shape[1], self.transform.source.shape[1])
+
+    def part(self, place: Place) -> tuple[Transform, Coherence | None]:
+        """The transform and the coherence of this rank's points, on its device."""
+        coherence = self.coherence and self.coherence.part(place.own, torch.device(place.device))
+        basis = coherence.basis if coherence is not None and self.transform.basis is not None else None
+        return Transform(self.transform.kind, place.own(self.transform.source), basis), coherence
 
 
-def build(
-    problem: RegistrationProblem,
-    settings: PwanSettings,
-    centres: Tensor,
-    dtype: torch.dtype,
-    agree: Callable[[Tensor], Tensor],
-) -> Whole:
-    """The whole problem as a solver wants it.
+def set_up(
+    problem: RegistrationProblem, settings: PwanSettings, kind: Kind, seeds: Sequence[int], place: Place
+) -> Setup:
+    """The setup of a solver. All ranks must call it together.
 
     Args:
-        problem: normalised, float64. settings: resolved. centres: (B, k) indices of source points.
-        agree: makes a matrix the same in all processes that build this problem; see :class:`Coherence`.
+        problem: normalised, float64.
+        settings: resolved.
+        kind: what the discrepancy limits.
+        seeds: one for each problem.
+        place: whose ranks get the same matrices, and whose precision all takes.
+
+    Raises:
+        ValueError: several ranks for a free displacement.
     """
-    source, coherence, basis = quantise(problem.source).to(dtype), None, None
+    source, reference = (quantise(points).to(place.dtype) for points in (problem.source, problem.reference))
+    coherence, basis = None, None
     if settings.transform == "nonrigid":
-        coherence = Coherence(source.double(), centres, settings.beta, agree)
-        coherence.to(dtype)
-        basis = coherence.basis if settings.parametrisation == "modes" else None
-    return Whole(
-        reference=quantise(problem.reference).to(dtype),
-        transform=Transform(settings.transform, source, basis),
+        modes = settings.parametrisation == "modes"
+        if place.ranks.size > 1 and not modes:
+            raise ValueError(
+                f"parametrisation=free cannot be dealt out over {place.ranks.size} ranks, since its unknowns are as "
+                "many as the points; take parametrisation=modes, or one device"
+            )
+        centres = draw_centres(source.shape[1], settings.rank, seeds)
+        coherence = Coherence(source.double(), centres, settings.beta, place.as_on_first)
+        coherence.to(place.dtype)
+        basis = coherence.basis if modes else None
+    transform = Transform(settings.transform, source, basis)
+    landmarks = Pull.of(problem, transform, reference, settings.pull)
+    to_begin = landmarks if problem.guess is None else Pull.towards(transform, problem.guess)
+    # where the whole source is matched nothing is clipped, and h would only grow
+    partial = kind == "mass" and not bool(matches_whole_source(problem).all())
+    learned = partial and settings.threshold == "learned"
+    limited = kind == "mass" and not learned and settings.reach > 0 and settings.stages != 0
+    return Setup(
+        kind=kind,
+        reference=reference,
+        transform=transform,
         coherence=coherence,
-        mass=None if problem.mass is None else problem.mass.to(dtype),
-        distance=None if problem.distance is None else problem.distance.to(dtype),
+        mass=None if problem.mass is None else problem.mass.to(place.dtype),
+        distance=None if problem.distance is None else problem.distance.to(place.dtype),
+        learned=learned,
+        reach=reach(problem.reference, settings.reach) if limited else None,
+        span=common_span(problem),
+        landmarks=landmarks,
+        initial=None if to_begin is None else equilibrium(to_begin, transform, coherence, settings),
     )
 
 
-def convert(network: PotentialNetwork, device: torch.device, dtype: torch.dtype) -> None:
-    """Move a network, in place."""
+def move_network(network: PotentialNetwork, device: torch.device, dtype: torch.dtype) -> None:
+    """Move a network to a device and precision, in place."""
     network.parameters = torch.nn.Parameter(network.parameters.to(device, dtype), requires_grad=False)
     if network.frequencies is not None:
         network.frequencies = network.frequencies.to(device, dtype)
@@ -82,9 +139,10 @@ def quantise(points: Tensor) -> Tensor:
 
 
 def common_span(problem: RegistrationProblem) -> Tensor | None:
-    """Projectors (B, D, D) onto the directions in which both sets together extend, or None where that is all of space.
+    """Projectors (B, D, D) onto the span of both sets together, or None where that is all of space.
 
-    Two sets in one plane (or on one line) stay in it: the network knows nothing of the plane and would lift them out.
+    The span is the directions in which the sets extend: two sets in one plane (or on one line) stay in it, while the
+    network, which knows nothing of the plane, would lift them out.
     """
     points = torch.cat((problem.source, problem.reference), 1)
     centred = points - points.mean(1, keepdim=True)
@@ -107,37 +165,16 @@ def architecture(settings: PwanSettings) -> Architecture:
 
 
 def reach(reference: Tensor, least: float) -> Tensor:
-    """(B,) two spacings of the reference (B, q, D) on the CPU, but at least so much; see ``PwanSettings.reach``."""
-    spacings = []
-    for points in reference.numpy():
-        some = points[:: max(1, len(points) // LOOKED_AT)]
-        spacings.append(float(np.median(KDTree(points).query(some, 2)[0][:, 1])))
-    return 2.0 * torch.tensor(spacings, dtype=torch.float64).clamp(min=least / 2.0)
+    """(B,) how far a source point may be from its partner and still be moved: two spacings of the reference, or more.
 
-
-class Draws:
-    """Samples of n points in random order without replacement: each point once before one comes again.
-
-    Step k's sample follows from the purpose and k alone, so that a run goes on from any step.
+    What it does to the objective: :func:`pwan.transport.objective.objective`; what for: ``PwanSettings.reach``.
 
     Args:
-        share: of the points that a sample holds. purpose: of the random numbers, the seed first.
+        reference: (B, q, D) on the CPU.
+        least: the reach is at least this, in the units of the reference.
     """
-
-    def __init__(self, n: int, share: float, purpose: tuple[int | str, ...]) -> None:
-        self.n, self.size, self.purpose = n, self.size_of(n, share), purpose
-        self.round, self.order = -1, torch.empty(0, dtype=torch.int64)
-
-    @staticmethod
-    def size_of(n: int, share: float) -> int:
-        """How many of n points a sample holds."""
-        return max(1, round(share * n))
-
-    def __call__(self, step: int) -> Tensor:
-        """The numbers of the points of this step, (size,) int64."""
-        this_round, place = divmod(step, self.n // self.size)
-        if this_round != self.round:
-            seed, *path = self.purpose
-            self.order = torch.from_numpy(numpy_generator(int(seed), *path, this_round).permutation(self.n))
-            self.round = this_round
-        return self.order[place * self.size : (place + 1) * self.size]
+    spacings = []
+    for points in reference.numpy():
+        some = points[:: max(1, len(points) // SPACED)]
+        spacings.append(float(np.median(KDTree(points).query(some, 2)[0][:, 1])))
+    return 2.0 * torch.tensor(spacings, dtype=torch.float64).clamp(min=least / 2.0)

@@ -26,9 +26,12 @@ Product = Callable[[Tensor], Tensor]
 # The soft assignment holds a matrix of source by reference points. Of a larger source it takes samples of this size,
 # and of the reference the same share: a mass of the sample would otherwise find fewer partners than it has points. What
 # one sample gives is off by the chance that points of both sets have near partners; the mean over some of them is less.
-SOFT_POINTS, SAMPLES = 3000, 4
-# sigmas within which a kernel is held, where that is less than this share of all pairs, and not of fewer points
-CUT, SPARSE, DENSE = 5.0, 0.1, 100
+SOFT_POINTS = 3000
+SAMPLES = 4
+# near pairs alone are held
+CUT = 5.0  # within so many sigmas
+SPARSE = 0.1  # where they are at most this share of all pairs
+DENSE = 100  # of so many source points at least
 SOFT_REFERENCE = 12_000  # of the reference at most so many, whatever the share: a body in a whole street's scan
 
 
@@ -37,10 +40,13 @@ class SoftSettings:
     """Settings of the soft assignment. Lengths in normalised units.
 
     Attributes:
-        steps: annealing steps; sigma falls geometrically from ``sigma_start`` to ``sigma_end``.
+        steps: annealing steps, over which sigma falls geometrically.
+        sigma_start: its first value.
+        sigma_end: its last one.
         scalings: alternating row and column scalings a step.
         slack: kernel value at which a point would rather stay unmatched.
-        smoothness: ridge on the change of W from the start, times sigma^2. affine_ridge: on that of A, times sigma^2.
+        smoothness: ridge on the change of W from where it began, times sigma^2.
+        affine_ridge: on that of A, times sigma^2.
     """
 
     steps: int = 40
@@ -61,7 +67,7 @@ class SoftSettings:
 
 def soft_assignment(
     transform: Transform,
-    start: Tensor,
+    initial: Tensor,
     reference: Tensor,
     mass: Tensor | None,
     settings: SoftSettings,
@@ -75,25 +81,29 @@ def soft_assignment(
     matched source points keep their rows. Kin to TPS-RPM (Chui & Rangarajan), with the kernel's smooth modes.
 
     Args:
-        start: (B, P, D) parameters of the transform (modes, affine or rigid).
-        reference: (B, q, D) normalised. mass: (B,) or None for all.
+        transform: modes, affine or rigid, of all source points.
+        initial: (B, P, D) its parameters to begin with.
+        reference: (B, q, D) normalised.
+        mass: (B,) or None for all.
+        settings: for the kind of problem.
+        seeds: one for each problem, for the samples.
         observer: told after each step of its number, from 1, and of the parameters; not of rigid transforms.
-        pull: of known pairs, which take part in each fit, whatever the sample and the mass.
+        pull: of landmarks, which take part in each fit, whatever the sample and the mass.
 
     Returns:
-        (B, P, D) parameters; a problem whose fit is singular keeps its start. Of a source that is too large for one
-        matrix they are the mean over several samples of both sets.
+        (B, P, D) parameters; a problem whose fit is singular keeps the initial ones. Of a source that is too large for
+        one matrix they are the mean over several samples of both sets.
     """
-    found = torch.zeros_like(start)
+    mean = torch.zeros_like(initial)
     for sample in range(samples(transform)):
 
-        def told(step: int, parameters: Tensor, before: int = sample) -> None:
+        def observe(step: int, parameters: Tensor, before: int = sample) -> None:
             if observer is not None:
                 observer(before * settings.steps + step, parameters)
 
-        one = _anneal(transform, start, reference, mass, settings, seeds, sample, told, pull)
-        found += (one - found) / (sample + 1)
-    return found
+        of_sample = _anneal(transform, initial, reference, mass, settings, seeds, sample, observe, pull)
+        mean += (of_sample - mean) / (sample + 1)
+    return mean
 
 
 def samples(transform: Transform) -> int:
@@ -103,7 +113,7 @@ def samples(transform: Transform) -> int:
 
 def _anneal(
     transform: Transform,
-    start: Tensor,
+    initial: Tensor,
     reference: Tensor,
     mass: Tensor | None,
     settings: SoftSettings,
@@ -128,12 +138,12 @@ def _anneal(
     if pull is not None:
         fitted_y = torch.cat((y, pull.transform.source.to(dtype)), 1)
         fitted = torch.cat((design, pull.design().to(dtype)), 1)
-    prior = start.to(dtype)  # where PWAN, or whatever came before, left it
+    prior = initial.to(dtype)  # where PWAN, or whatever came before, left it
     ridge = torch.full((design.shape[-1],), settings.smoothness, dtype=dtype, device=device)
     ridge[:d], ridge[d] = settings.affine_ridge, 0.0
-    current = start.to(dtype)
+    current = initial.to(dtype)
     if transform.kind == "rigid":
-        current = torch.cat((transform.affine(start), transform.translation(start)), 1).to(dtype)
+        current = torch.cat((transform.affine(initial), transform.translation(initial)), 1).to(dtype)
     kept_mass = None if mass is None else (mass.to(dtype) * share).clamp(max=y.shape[1])
     for step in range(settings.steps):
         annealed = step / max(1, settings.steps - 1)
@@ -163,10 +173,10 @@ def _anneal(
         solution, info = torch.linalg.solve_ex(normal, right)
         good = (info == 0) & solution.isfinite().all(-1).all(-1)
         current = torch.where(good[:, None, None], solution, current)
-        observer(step + 1, current.to(start.dtype))
+        observer(step + 1, current.to(initial.dtype))
     if transform.kind == "rigid":
-        return rigid_parameters(current, start)
-    return current.to(start.dtype)
+        return rigid_parameters(current, initial)
+    return current.to(initial.dtype)
 
 
 def _kernel(moved: Tensor, x: Tensor, sigma: float) -> tuple[Product, Product]:
@@ -176,12 +186,12 @@ def _kernel(moved: Tensor, x: Tensor, sigma: float) -> tuple[Product, Product]:
     if moved.device.type != "cpu":
         return _all_pairs(moved, x, sigma)
     each = [
-        _near_pairs(y, there, sigma) or _all_pairs(y[None], there[None], sigma)
-        for y, there in zip(moved, x, strict=True)
+        _near_pairs(of_source, of_reference, sigma) or _all_pairs(of_source[None], of_reference[None], sigma)
+        for of_source, of_reference in zip(moved, x, strict=True)
     ]
 
     def product(side: int, values: Tensor) -> Tensor:
-        return torch.cat([one[side](values[k : k + 1]) for k, one in enumerate(each)])
+        return torch.cat([products[side](values[k : k + 1]) for k, products in enumerate(each)])
 
     return partial(product, 0), partial(product, 1)
 
@@ -198,10 +208,11 @@ def _near_pairs(y: Tensor, x: Tensor, sigma: float) -> tuple[Product, Product] |
     nothing."""
     if len(y) < DENSE or not bool(y.isfinite().all()):
         return None
-    here, there = KDTree(y.numpy()), KDTree(x.numpy())
-    if not 0 < here.count_neighbors(there, CUT * sigma) <= SPARSE * len(y) * len(x):
+    source_tree, reference_tree = KDTree(y.numpy()), KDTree(x.numpy())
+    if not 0 < source_tree.count_neighbors(reference_tree, CUT * sigma) <= SPARSE * len(y) * len(x):
         return None
-    kernel = csr_array(here.sparse_distance_matrix(there, CUT * sigma, output_type="coo_matrix"))  # keeps zeros
+    lengths = source_tree.sparse_distance_matrix(reference_tree, CUT * sigma, output_type="coo_matrix")
+    kernel = csr_array(lengths)  # keeps zeros
     kernel.data = np.exp(kernel.data**2 * (-0.5 / sigma**2))
 
     def product(matrix: csr_array, values: Tensor) -> Tensor:

@@ -36,9 +36,13 @@ class Stopping:
         self.stopped_at = torch.zeros(len(self.window), dtype=torch.int64, device=self.window.device)
         self.stopped_answer = torch.zeros_like(self.window)
 
-    def look(self, step: int, *, moving: bool) -> None:
-        """At the iterate of this step, the next after the one looked at before. Where the answer is still meant to be
-        ``moving`` none stops."""
+    def observe(self, step: int, *, moving: bool) -> None:
+        """Take in the iterate of the step after the one before.
+
+        Args:
+            step: its number.
+            moving: whether the answer is still meant to move; then none stops.
+        """
         if not self.tolerance:
             return
         self.window += self.transform.parameters / WINDOW
@@ -55,7 +59,7 @@ class Stopping:
         self.window.zero_()
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Everything that :meth:`look` changes."""
+        """Everything that :meth:`observe` changes."""
         return {name: getattr(self, name).clone() for name in STATE}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:

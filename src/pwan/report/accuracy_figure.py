@@ -13,10 +13,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
+from pwan.choices import BANDS
 from pwan.report.files import save_both
 from pwan.report.published import PublishedTable
 
-BANDS = ("quartiles", "std")
 LABELS = {
     "outlier_ratio": "outliers for each point of the shape",
     "keep": "share of each set that the crop leaves",

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
 
 from pwan.settings import build_settings
 
-if TYPE_CHECKING:  # neural imports this module
+if TYPE_CHECKING:  # neural imports this module, and torch takes seconds to load
+    import torch
+
     from pwan.transport.neural import Potential
 
 # A sum of float32 weights and the mass computed from the same numbers elsewhere differ by about this much.
@@ -146,6 +147,8 @@ def check_problem(
 
 def _array(name: str, value: Any) -> np.ndarray:
     """The value as a float64 array of its own (weights in float32 do not sum to what float64 sums to)."""
+    import torch
+
     if isinstance(value, torch.Tensor):
         value = value.detach().cpu().numpy()
     try:

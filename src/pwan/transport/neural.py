@@ -24,59 +24,12 @@ from torch import Tensor
 from pwan.randomness import numpy_generator
 from pwan.transport import TransportProblem, TransportResult
 from pwan.transport.objective import Kind, objective
-from pwan.transport.potential import Architecture, PotentialNetwork
+from pwan.transport.potential import PotentialNetwork
+from pwan.transport.settings import NeuralSettings
 
 START_OUTPUT = 0.1  # above 0, so that reference points have a slope from the start
 # A stiff penalty from the start triples the updates that are needed: kappa rises over this share of them.
 RISE = 0.7
-
-
-@dataclass(frozen=True)
-class NeuralSettings:
-    """Options of the neural solver. Lengths below are in units of the RMS radius of both sets together.
-
-    Attributes:
-        seed: of the network and of the segment points.
-        updates: network updates by Adam (0.9, 0.99).
-        step_size: of the first update; it falls along a cosine to ``final_step_size`` times itself.
-        features, frequency, widths: of the network, see ``potential.Architecture``.
-        kappa: strength of the gradient penalty kappa * mean(max(|grad f| - 1, 0)^2) for a carried mass of 1. The
-            gradient norms, and with them the value, exceed what is allowed by some 1/kappa.
-        start_kappa: kappa of the first update; it grows geometrically.
-        segment_points: random points of segments between the two sets, drawn anew for each update, that the penalty
-            sees beside the points of both sets.
-        certificate_points: random points of such segments at which the final gradient norm is measured.
-        device: of the network, as torch names it.
-    """
-
-    seed: int = 0
-    updates: int = 4000
-    step_size: float = 4e-3
-    final_step_size: float = 0.005
-    features: int = 64
-    frequency: float = 2.0
-    widths: tuple[int, ...] = (128, 128)
-    kappa: float = 1000.0
-    start_kappa: float = 10.0
-    segment_points: int = 256
-    certificate_points: int = 20_000
-    device: str = "cpu"
-
-    def __post_init__(self) -> None:
-        for name in ("updates", "segment_points", "certificate_points"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        for name in ("step_size", "kappa", "start_kappa"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
-        if not 0 < self.final_step_size <= 1:
-            raise ValueError(f"final_step_size must be above 0 and at most 1, got {self.final_step_size}")
-        self.architecture()
-
-    def architecture(self) -> Architecture:
-        return Architecture(
-            widths=self.widths, skip=False, features=self.features, frequency=self.frequency, init="kaiming"
-        )
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor
 
-Kind = Literal["mass", "distance", "complete"]
+from pwan.choices import Kind
+
 # From values (B, n), mass (B,) and weights (B, n) to the share (B, n) of each weight among the largest values.
 Select = Callable[[Tensor, Tensor, Tensor], Tensor]
 

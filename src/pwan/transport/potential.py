@@ -19,13 +19,12 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor
 
 from pwan.randomness import torch_generator
+from pwan.transport.settings import Architecture
 
 BLOCK = 2048  # points, of one problem or of several small ones, a pass handles at once: they stay in a core's cache
 GPU_CHUNK = 2**20  # of all problems together: keeps all of a GPU busy
@@ -42,33 +41,6 @@ def _leaky_backward(gradient: Tensor, activation: Tensor, slope: float, out: Ten
     """The gradient times the derivative of the leaky ReLU, told from its output; into ``out``, or over the gradient."""
     out = gradient if out is None else out
     return torch.ops.aten.leaky_relu_backward.grad_input(gradient, activation, slope, True, grad_input=out)
-
-
-@dataclass(frozen=True)
-class Architecture:
-    """What the network looks like.
-
-    Attributes:
-        widths: sizes of the hidden layers.
-        skip: the output of the second layer joins the last one's before the linear output (appendix, figure of the
-            network; the released code's reading of it).
-        features: number m of random Fourier features; the network then sees x, sin(x B) and cos(x B), with B (D, m)
-            drawn from N(0, frequency^2). 0: the network sees x alone, as in the paper.
-        slope: of the leaky ReLU (0.2 in the released code, 0 for the ReLU of the paper's text).
-        init: "torch" for torch's default for a linear layer (released code), "kaiming" for He's normal initialisation
-            with a small output layer.
-    """
-
-    widths: tuple[int, ...] = (32, 64, 128, 64)
-    skip: bool = True
-    features: int = 0
-    frequency: float = 1.0
-    slope: float = 0.2
-    init: Literal["torch", "kaiming"] = "torch"
-
-    def __post_init__(self) -> None:
-        if not self.widths or min(self.widths) < 1 or self.features < 0 or self.frequency <= 0:
-            raise ValueError(f"widths and frequency must be positive and features at least 0, got {self}")
 
 
 # A rule for the penalty: from the gradient norms (B, n) to dP/dnorm (B, n).

@@ -13,7 +13,7 @@ from pwan import methods
 from pwan.app.tasks import benchmark
 from pwan.bench.cell import Cell, MethodEntry, trial_seed
 from pwan.bench.rows import RowFile, read_rows
-from pwan.bench.tracking import TrackingSettings
+from pwan.bench.settings import TrackingSettings
 from pwan.bench.trials import choose_workers
 from pwan.report.trial_figure import Figure
 from pwan.synthesis import SynthesisSettings

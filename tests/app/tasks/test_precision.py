@@ -12,7 +12,7 @@ from pwan import shapes
 from pwan.app.tasks import precision
 from pwan.shapes import Shape
 from pwan.transport import partial_wasserstein
-from pwan.transport.neural import NeuralSettings
+from pwan.transport.settings import NeuralSettings
 
 TINY = NeuralSettings(updates=4, features=4, widths=(8, 8), segment_points=8, certificate_points=50)
 COLUMNS = [

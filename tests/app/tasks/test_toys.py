@@ -15,7 +15,7 @@ from pwan.app import main
 from pwan.app.tasks import toy_correspondence, toy_discrepancies, toy_potential
 from pwan.randomness import numpy_generator
 from pwan.transport import check_problem, exact
-from pwan.transport.neural import NeuralSettings
+from pwan.transport.settings import NeuralSettings
 
 CONF = Path(__file__).parents[3] / "conf"
 

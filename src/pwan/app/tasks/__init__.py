@@ -2,7 +2,9 @@
 
 A task file ``tasks/<name>.py`` defines
 
-- ``Settings``: a frozen dataclass with the task's own settings and their defaults, set by ``options.<key>=``;
+- ``Settings``: a frozen dataclass with the task's own settings and their defaults, set by ``options.<key>=``. It stands
+  in ``_settings/<name>.py``, which loads neither torch nor pandas, so that a wrong key is refused at once. A method
+  ``check_files()`` of it refuses, with a ValueError, files that must be there and are not;
 - ``run(checked, settings, folder) -> int``: does the work, writes everything into ``folder`` (``config.yaml`` with
   :func:`write_config` once nothing can be wrong with the input any more), prints what a user wants to see and gives the
   exit code: 0 done, 1 a job failed as a whole. A ValueError is the user's mistake and is told in a line.
@@ -19,12 +21,12 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from pwan.files import in_one_move
-from pwan.settings import nearest
+from pwan.settings import nearest, settings_of
 
 
 def names() -> list[str]:
     """The names of all tasks, sorted."""
-    return sorted(module.name for module in pkgutil.iter_modules(__path__))
+    return sorted(module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_"))
 
 
 def find(name: str) -> ModuleType:
@@ -33,9 +35,28 @@ def find(name: str) -> ModuleType:
     Raises:
         ValueError: no such task; names the nearest one.
     """
+    check_name(name)
+    return importlib.import_module(f"{__name__}.{name}")
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that no task has.
+
+    Raises:
+        ValueError: no such task; names the nearest one.
+    """
     if name not in names():
         raise ValueError(f"task {name!r} does not exist{nearest(name, names())}; it is one of {', '.join(names())}")
-    return importlib.import_module(f"{__name__}.{name}")
+
+
+def settings_class(name: str) -> type:
+    """A task's ``Settings``, without loading the task itself where they stand in ``_settings/<name>.py``.
+
+    Raises:
+        ValueError: no such task; names the nearest one.
+    """
+    check_name(name)
+    return settings_of(__name__, name)
 
 
 def write_config(folder: Path, resolved: dict[str, Any]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,39 +13,19 @@ import pandas as pd
 from pwan import shapes
 from pwan.app.config import Checked
 from pwan.app.tasks import write_config
+from pwan.app.tasks._settings.benchmark import Settings
 from pwan.bench.cell import Cell, MethodEntry
 from pwan.bench.curves import median_curves
 from pwan.bench.job import Job, Outcome
-from pwan.bench.pictures import EXAMPLE, KINDS, Shown, course, example, kept_curves, worst_median_best
+from pwan.bench.pictures import EXAMPLE, Shown, course, example, kept_curves, worst_median_best
 from pwan.bench.rows import Row, RowFile, read_rows, remove_halves
+from pwan.bench.settings import LOOP, TrackingSettings, TrainerSettings
 from pwan.bench.summary import summarise, table, write_paired, write_summary
-from pwan.bench.tracking import WORST_MEDIAN_BEST, TrackingSettings, is_tracked, track
-from pwan.bench.trials import TrainerSettings
+from pwan.bench.tracking import WORST_MEDIAN_BEST, is_tracked, track
 from pwan.files import in_one_move
 from pwan.synthesis import make_problem
 
 OUTCOMES = "last_run.json"
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What a benchmark has beside the configuration's top level.
-
-    Attributes:
-        pictures: "trials": the worst, median and best trial of each method; "example": trial 0 before registration and
-            as each method left it; "training": for methods with a potential the source on its way in trial 0, the
-            potential, its gradient norm and the curves.
-
-    Raises:
-        ValueError: another kind of picture.
-    """
-
-    pictures: tuple[str, ...] = ("trials",)
-
-    def __post_init__(self) -> None:
-        for kind in self.pictures:
-            if kind not in KINDS:
-                raise ValueError(f"options.pictures must name kinds of {', '.join(KINDS)}, got {kind!r}")
 
 
 def run(checked: Checked, settings: Settings, folder: Path) -> int:
@@ -86,7 +66,7 @@ def run_cell(
     workers: int | str = "auto",
     tracking: TrackingSettings,
     config: Mapping[str, Any],
-    trainer: TrainerSettings = TrainerSettings(),  # noqa: B008  (immutable)
+    trainer: TrainerSettings = LOOP,
     retry_failed: bool = False,
     pictures: Sequence[str] = ("trials",),
 ) -> list[Outcome]:

@@ -5,38 +5,19 @@ from __future__ import annotations
 import contextlib
 import json
 import warnings
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from pwan.app.config import Checked
+from pwan.app.tasks._settings.dashboard import Settings
 from pwan.bench.curves import CURVES, STEP
 from pwan.bench.tracking import ACCURACY_TABLES, TRIALS_TABLE, WORST_MEDIAN_BEST, save_workspace
 from pwan.files import in_one_move
 
-FIGURES = tuple(f"{kind}_{shape}" for kind in ("noise", "partial") for shape in ("bunny", "monkey", "armadillo"))
 _WORDS = {"outlier_ratio": "outlier ratio", "keep": "kept share", "points": "points of a set"}
 _METHOD = "JobType"  # W&B's word for what ``track`` gives as job_type
 _MANY = 100  # runs in a chart, the most that W&B's grouped charts take: fewer than both figures with all methods have
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Where the workspace goes and what it shows.
-
-    Attributes:
-        entity, project: the user or team and the project in W&B; those of the logger where they are null.
-        experiments: whose runs are shown, those of the two figures unless others are named; all for an empty list.
-            W&B draws at most 100 runs: with many methods name the experiments of one figure.
-        file: write the workspace's specification, what W&B would be sent, to this file (JSON; relative to where the
-            command is called) and stay offline.
-    """
-
-    entity: str | None = None
-    project: str | None = None
-    experiments: tuple[str, ...] = FIGURES
-    file: str | None = None
 
 
 def run(checked: Checked, settings: Settings, folder: Path) -> int:

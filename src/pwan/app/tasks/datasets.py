@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -10,29 +10,12 @@ import pandas as pd
 from pwan import shapes
 from pwan.app.config import Checked
 from pwan.app.tasks import write_config
+from pwan.app.tasks._settings.datasets import Settings
 from pwan.bench.summary import write_table
 from pwan.problem import mean_squared_error
 from pwan.report.dataset_figure import MOVED, STILL, Cloud, draw_clouds
-from pwan.settings import check_ranges, nearest
+from pwan.settings import nearest
 from pwan.synthesis import make_problem
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What is drawn.
-
-    Attributes:
-        shapes: names of the catalogue, from left to right; where they come from is ``shape.source``.
-        trial: whose deformation, of the problem that ``problem`` describes.
-    """
-
-    shapes: tuple[str, ...] = ("bunny", "armadillo", "monkey")
-    trial: int = 0
-
-    def __post_init__(self) -> None:
-        check_ranges(self, at_least_zero=("trial",))
-        if not self.shapes:
-            raise ValueError("shapes is empty; name at least one, for example shapes=[bunny]")
 
 
 def run(checked: Checked, settings: Settings, folder: Path) -> int:

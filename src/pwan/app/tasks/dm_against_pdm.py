@@ -4,7 +4,6 @@ first figure).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -13,27 +12,13 @@ import pandas as pd
 from pwan import methods, shapes
 from pwan.app.config import Checked
 from pwan.app.tasks import write_config
+from pwan.app.tasks._settings.dm_against_pdm import Settings
 from pwan.bench.cell import trial_seed
 from pwan.bench.summary import write_table
 from pwan.problem import mean_squared_error
 from pwan.report.dataset_figure import Cloud, draw_clouds
 from pwan.report.trial_figure import LEFT, REFERENCE, SOURCE, UNMATCHED
-from pwan.settings import check_ranges
 from pwan.synthesis import make_problem
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Which problem of the cell.
-
-    Attributes:
-        trial: its number, from 0. The methods are those of the list ``method``, a picture each.
-    """
-
-    trial: int = 0
-
-    def __post_init__(self) -> None:
-        check_ranges(self, at_least_zero=("trial",))
 
 
 def run(checked: Checked, settings: Settings, folder: Path) -> int:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pandas as pd
 import torch
@@ -14,6 +14,7 @@ from tqdm import tqdm
 from pwan import methods, shapes
 from pwan.app.config import Checked
 from pwan.app.tasks import write_config
+from pwan.app.tasks._settings.multi_gpu import Settings
 from pwan.bench.cell import Cell, MethodEntry, settings_hash, trial_seed
 from pwan.bench.rows import Row, RowFile, environment, newest
 from pwan.bench.summary import write_table
@@ -23,33 +24,9 @@ from pwan.randomness import numpy_generator
 from pwan.registration.pipeline import Registration
 from pwan.registration.settings import PwanSettings
 from pwan.report.multi_gpu_figure import draw_multi_gpu
-from pwan.settings import check_ranges
 from pwan.synthesis import make_problem
 
 PARTS = ("network", "transform")
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What is measured (appendix "More Details of Sec. Exp_eff" of the paper).
-
-    Attributes:
-        sizes: numbers of points of each set.
-        devices: over how many devices the points are dealt out.
-        steps: that are timed, after a first one that holds the network's warm-up.
-        kind: "gpu", a rank on each GPU; "cpu", ranks of one thread each; "auto": GPUs where there are enough of them.
-    """
-
-    sizes: tuple[int, ...] = (100_000, 700_000)
-    devices: tuple[int, ...] = (1, 2)
-    steps: int = 100
-    kind: Literal["auto", "gpu", "cpu"] = "auto"
-
-    def __post_init__(self) -> None:
-        check_ranges(self, positive=("sizes", "devices", "steps"))
-        for name in ("sizes", "devices"):
-            if not getattr(self, name):
-                raise ValueError(f"{name} is empty; name at least one number, for example {name}=[2]")
 
 
 def run(checked: Checked, settings: Settings, folder: Path) -> int:
@@ -107,14 +84,14 @@ def measure(ranks: Ranks, device: str, cell: Cell, settings: PwanSettings, steps
         seconds[part] += now - last
         last = now
 
-    solver.step(lap=lap)  # the network's warm-up, and whatever a device does at first use
+    solver.step(on_part=lap)  # the network's warm-up, and whatever a device does at first use
     seconds, ranks.timed, sent = dict.fromkeys(PARTS, 0.0), True, ranks.bytes_sent
     communication = 0.0
     bar = tqdm(total=steps, desc=f"{problem.source.shape[1]} points, {ranks.size} x {device}", leave=False, delay=5)
     bar.disable = bar.disable or ranks.rank > 0
     last = time.perf_counter()
     for _ in range(steps):
-        solver.step(lap=lap)
+        solver.step(on_part=lap)
         communication += ranks.seconds()
         bar.update()
     bar.close()

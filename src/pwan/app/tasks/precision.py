@@ -15,14 +15,13 @@ from tqdm import tqdm
 from pwan import shapes
 from pwan.app.config import Checked
 from pwan.app.tasks import write_config
+from pwan.app.tasks._settings.precision import Settings
 from pwan.bench.summary import write_table
 from pwan.report.precision_figure import PrecisionPanel, draw_precision
 from pwan.report.published import PRECISION
 from pwan.shapes import Shape
 from pwan.transport import TransportProblem, TransportResult, check_problem, exact, neural
-from pwan.transport.neural import NeuralSettings
 
-Settings = NeuralSettings
 NAN = float("nan")
 
 
@@ -35,7 +34,7 @@ class Quantity:
     divisor: float
 
 
-def run(checked: Checked, settings: NeuralSettings, folder: Path) -> int:
+def run(checked: Checked, settings: Settings, folder: Path) -> int:
     shape = shapes.load(checked.cell.shape, checked.cell.shape_source)
     _quantities(shape)  # refuses a shape that does not fit before anything is written
     write_config(folder, checked.resolved)
@@ -49,7 +48,7 @@ def make_table(
     shape: Shape,
     out_dir: Path,
     *,
-    settings: NeuralSettings,
+    settings: Settings,
     progress: Callable[[int, int], None] | None = None,
 ) -> pd.DataFrame:
     """Make the precision table and its figure, and write ``summary.csv`` and ``precision.png`` into ``out_dir``.
@@ -137,7 +136,7 @@ def _like_the_papers(shape: Shape) -> tuple[list[float], list[float]]:
 
 
 def _learn(
-    problems: list[TransportProblem], options: NeuralSettings, progress: Callable[[int, int], None] | None
+    problems: list[TransportProblem], options: Settings, progress: Callable[[int, int], None] | None
 ) -> list[TransportResult]:
     if progress is not None:
         return neural.solve(problems, options, progress)

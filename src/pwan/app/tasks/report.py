@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
@@ -34,13 +33,14 @@ from pwan.app.results import (
     with_swept_options,
 )
 from pwan.app.tables import beside_paper, over_shapes, summary_table
+from pwan.app.tasks._settings.report import Settings
 from pwan.bench.cell import AXES
 from pwan.bench.pictures import EXAMPLE, registration
 from pwan.bench.rows import Row
 from pwan.bench.summary import NAME as SUMMARY
 from pwan.bench.summary import summarise, write_table
 from pwan.problem import OK
-from pwan.report.accuracy_figure import BANDS, draw_accuracy, least_to_most
+from pwan.report.accuracy_figure import draw_accuracy, least_to_most
 from pwan.report.cells_figure import draw_cells
 from pwan.report.example_figure import Example, draw_examples
 from pwan.report.page import Picture, Scene, Section, Table, write_page
@@ -49,32 +49,6 @@ from pwan.report.scene import scene_json
 
 PAGE = "report.html"
 _FOLDED = ("config.yaml", "error.txt")
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What the page shows.
-
-    Attributes:
-        folder: of the results, with everything below it; relative to where the command is called. The page is written
-            into it as report.html, the figures of accuracy as PNG and PDF into report_figures.
-        band: of the figures of accuracy, "quartiles" or "std".
-        pictures: "hardest": the trial pictures of each experiment's hardest cell (the largest median error over all
-            its methods); "all": of all its cells, which makes the page of a sweep large.
-
-    Raises:
-        ValueError: another band or choice of pictures.
-    """
-
-    folder: str = "outputs"
-    band: str = "quartiles"
-    pictures: str = "hardest"
-    collect: str | None = None
-
-    def __post_init__(self) -> None:
-        for name, choices in (("band", BANDS), ("pictures", ("hardest", "all"))):
-            if getattr(self, name) not in choices:
-                raise ValueError(f"options.{name} must be one of {', '.join(choices)}, got {getattr(self, name)!r}")
 
 
 def run(checked: Checked, settings: Settings, folder: Path) -> int:
@@ -89,10 +63,8 @@ def make_report(root: Path, settings: Settings) -> Path:
     """Write the page and the figures of everything found under the folder, and return the page's path.
 
     Raises:
-        ValueError: no such folder, nothing found in it, or a file of results that cannot be read.
+        ValueError: nothing found in it, or a file of results that cannot be read.
     """
-    if not root.is_dir():
-        raise ValueError(f"options.folder must name a folder of results, but there is no folder {root}; run one first")
     found = list(experiment_folders(root))
     if not found:
         raise ValueError(

@@ -6,7 +6,6 @@ rectangles that overlap.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,37 +15,13 @@ from scipy.spatial.distance import cdist
 
 from pwan.app.config import Checked
 from pwan.app.tasks import write_config
+from pwan.app.tasks._settings.toy_correspondence import Settings
 from pwan.bench.summary import write_table
 from pwan.randomness import numpy_generator
 from pwan.report.toy_figures import CorrespondencePanel, draw_correspondences
 from pwan.transport import check_problem, partial_wasserstein
 
 NAN = float("nan")
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Attributes:
-    reference_points, source_points: how many points.
-    width, height: of the rectangle of each set.
-    shift: of the source's rectangle against the reference's, along both axes.
-    mass, distance: of L_M,m and L_D,h.
-    """
-
-    reference_points: int = 12
-    source_points: int = 10
-    width: float = 4.0
-    height: float = 3.0
-    shift: tuple[float, ...] = (1.6, 0.6)
-    mass: float = 6.0
-    distance: float = 0.9
-
-    def __post_init__(self) -> None:
-        for name in ("reference_points", "source_points", "width", "height"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
-        if len(self.shift) != 2:
-            raise ValueError(f"shift must be two numbers, got {self.shift}")
 
 
 def run(checked: Checked, settings: Settings, folder: Path) -> int:

@@ -23,36 +23,17 @@ from tqdm import tqdm
 
 from pwan.app.config import Checked
 from pwan.app.tasks import write_config
+from pwan.app.tasks._settings.toy_potential import Settings
 from pwan.bench.summary import write_table
 from pwan.report.toy_figures import PotentialPanel, draw_potentials
 from pwan.transport import TransportProblem, check_problem, exact, neural
-from pwan.transport.neural import NeuralSettings
+from pwan.transport.settings import NeuralSettings
 
 ROUNDING = 1e-9  # of masses in a plan
 GRID = 2001  # positions of a drawn curve
 MARGIN = 0.1  # around the points, as a share of their extent
 # of what a check may miss: rounding of the linear programme; the network's own error, in units of the points
 TOLERANCE = {"exact": 1e-6, "learned": 0.02}
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Attributes:
-    reference, source: the positions of the points.
-    masses, distances: a potential of L_M,m and of L_D,h for each.
-    updates: of the network, see ``NeuralSettings``.
-    """
-
-    reference: tuple[float, ...] = (-3.0, -2.6, -2.2, -1.8, -1.4, -0.8, -0.4, 0.0, 9.0)
-    source: tuple[float, ...] = (1.0, 1.4, 1.8, 3.4, 3.8, 4.2, 4.6)
-    masses: tuple[float, ...] = (3.0,)
-    distances: tuple[float, ...] = (2.0,)
-    updates: int = 3000
-
-    def __post_init__(self) -> None:
-        if not (self.masses or self.distances):
-            raise ValueError("masses and distances are both empty; give at least one mass or distance")
-        NeuralSettings(updates=self.updates)
 
 
 @dataclass(frozen=True)

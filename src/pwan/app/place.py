@@ -1,0 +1,27 @@
+"""Where the configuration lies, and what the command is called there: in a clone, or installed without one."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pwan
+
+_PACKAGE = Path(pwan.__file__).parent
+INSTALLED = (_PACKAGE / "conf").is_dir()  # the wheel holds it there
+
+
+def conf_folder() -> Path:
+    """The folder of the configuration: in the installed package, else that of the clone."""
+    return _PACKAGE / "conf" if INSTALLED else _PACKAGE.parents[1] / "conf"
+
+
+def command() -> str:
+    """What a user types before ``experiment=noise_bunny``."""
+    return "pwan run" if INSTALLED else "python run.py"
+
+
+def leave_pipe() -> None:
+    """After a BrokenPipeError, of ``| head`` for example: nothing more is written there, also not at the end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

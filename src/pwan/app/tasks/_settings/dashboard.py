@@ -1,0 +1,25 @@
+"""Settings of the task ``dashboard``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+FIGURES = tuple(f"{kind}_{shape}" for kind in ("noise", "partial") for shape in ("bunny", "monkey", "armadillo"))
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Where the workspace goes and what it shows.
+
+    Attributes:
+        entity, project: the user or team and the project in W&B; those of the logger where they are null.
+        experiments: whose runs are shown, those of the two figures unless others are named; all for an empty list.
+            W&B draws at most 100 runs: with many methods name the experiments of one figure.
+        file: write the workspace's specification, what W&B would be sent, to this file (JSON; relative to where the
+            command is called) and stay offline.
+    """
+
+    entity: str | None = None
+    project: str | None = None
+    experiments: tuple[str, ...] = FIGURES
+    file: str | None = None

@@ -1,0 +1,12 @@
+"""The words that settings of several rooms may hold. Nothing slow is imported here, so that settings are checked at
+once.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+Normalisation = Literal["auto", "separate", "joint", "none"]  # see :func:`pwan.normalisation.normalise`
+TransformKind = Literal["nonrigid", "affine", "rigid"]  # see :class:`pwan.deformation.transform.Transform`
+Kind = Literal["mass", "distance", "complete"]  # what a discrepancy limits, see :mod:`pwan.transport.objective`
+BANDS = ("quartiles", "std")  # around the medians of the figures of accuracy

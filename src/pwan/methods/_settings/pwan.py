@@ -1,0 +1,5 @@
+"""Settings of PWAN."""
+
+from pwan.registration.settings import PwanSettings as Settings
+
+__all__ = ["Settings"]

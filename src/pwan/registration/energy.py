@@ -1,0 +1,54 @@
+"""What a transform costs whatever the discrepancy says: C(T_theta) of Eq. bending, and what is not in the paper: a
+penalty on A, and the pull of the landmarks.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from pwan.deformation.coherence import Coherence
+from pwan.deformation.transform import Transform
+from pwan.registration.landmarks import Pull
+from pwan.registration.settings import PwanSettings
+
+
+class Energy:
+    """C and what stands beside it, of the current parameters of a transform.
+
+    Args:
+        settings: resolved.
+        transform: T_theta of all source points of this rank.
+        identity: (B, P, D) its parameters where it moves nothing.
+        coherence: of the same points; None where V = 0.
+        landmarks: their pull, the same on all ranks, or None.
+    """
+
+    def __init__(
+        self,
+        settings: PwanSettings,
+        transform: Transform,
+        identity: Tensor,
+        coherence: Coherence | None,
+        landmarks: Pull | None,
+    ) -> None:
+        self.settings, self.transform, self.identity = settings, transform, identity
+        self.coherence, self.landmarks = coherence, landmarks
+
+    def add_gradient(self, out: Tensor) -> None:
+        """Add the gradient with respect to the parameters to ``out`` (B, P, D).
+
+        It is the same on all ranks, and so is added to what is summed over them.
+        """
+        s, d, theta = self.settings, self.transform.dimension, self.transform.parameters
+        if self.landmarks is not None:
+            out += self.landmarks.gradient(theta)
+        assert s.coherence is not None and s.affine_penalty is not None
+        if s.transform != "rigid" and s.affine_penalty:
+            out[:, :d] += s.affine_penalty * (theta - self.identity)[:, :d]
+        if self.coherence is None:
+            return
+        if self.transform.basis is not None:
+            weight = s.coherence * self.coherence.spectrum / (self.coherence.spectrum + s.sigma)  # (B, k)
+            out[:, d + 1 :] += weight[..., None] * self.transform.coefficients
+        else:  # Eq. bending_grad
+            out[:, d + 1 :] += s.coherence * self.coherence.gradient(self.transform.coefficients, s.sigma)

@@ -1,0 +1,156 @@
+"""Algorithm 1: the game of the potential f_w, which ascends the loss L, and the transform T_theta, which descends
+L + C, for B problems at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from pwan.devices.ranks import Place
+from pwan.registration.energy import Energy
+from pwan.registration.loss import Loss
+from pwan.registration.optimisers import network_optimiser, transform_optimiser
+from pwan.registration.sample import Sample
+from pwan.registration.schedule import Schedule
+from pwan.registration.settings import PwanSettings
+from pwan.registration.setup import Setup, architecture, move_network
+from pwan.transport.objective import Objective
+from pwan.transport.potential import PotentialNetwork
+
+ESCAPE = 100.0  # a source point this many times farther out than any point was given means that the run diverged
+
+
+class Outcome(NamedTuple):
+    """What a turn has computed of each problem, over all ranks; each (B,)."""
+
+    loss: Tensor  # before the last update of the potential, in units of mass times length
+    gradient_norm: Tensor  # the largest one of the potential, where the last update took a penalty
+    threshold: Tensor  # the distance threshold in force
+    left: Tensor  # 1 where a source point has left the surroundings of both sets or is not finite, else 0
+
+
+class Game:
+    """Both players, what they play for, and a turn of the loop.
+
+    Args:
+        setup: of the problems.
+        settings: resolved.
+        seeds: one for each problem.
+        schedule: what is in force at the current step.
+        place: on which ranks and device, and in which precision.
+        capturable: whether a graph of the GPU may hold a turn.
+
+    Attributes:
+        transform: T_theta of all source points of this rank.
+        reference: (B, q, D) all reference points of this rank.
+        network: of the potential f_w.
+        sample: the points that the next turn sees; to be given a size.
+        loss: L, of alpha (the reference) and beta_theta (the transformed source).
+        energy: C.
+        trained: w, or w and h where h is learned.
+    """
+
+    def __init__(
+        self,
+        setup: Setup,
+        settings: PwanSettings,
+        seeds: Sequence[int],
+        schedule: Schedule,
+        place: Place,
+        *,
+        capturable: bool,
+    ) -> None:
+        self.settings, self.ranks, device = settings, place.ranks, torch.device(place.device)
+        self.reference = place.own(setup.reference)
+        self.span = None if setup.span is None else setup.span.to(device, place.dtype)
+        self.transform, coherence = setup.part(place)
+        identity = self.transform.parameters.detach().clone()
+        if setup.initial is not None:
+            self.transform.parameters.copy_(place.as_on_first(setup.initial))
+        landmarks = setup.landmarks and setup.landmarks.placed(lambda tensor: place.as_on_first(tensor).to(device))
+        self.energy = Energy(settings, self.transform, identity, coherence, landmarks)
+        self.network = PotentialNetwork(architecture(settings), self.transform.dimension, seeds)
+        move_network(self.network, device, place.dtype)
+        self.sample = Sample(self.transform, self.reference, self.network, setup.sizes, seeds, place.ranks)
+        self.loss = Loss(setup, settings, schedule, self.sample, place)
+        self.trained = [self.network.parameters, *([self.loss.h] if setup.learned else [])]
+        self.network_optimiser = network_optimiser(self.trained, settings)
+        self.transform_optimiser = transform_optimiser(self.transform.parameters, settings, capturable=capturable)
+        self.network_gradient = torch.zeros_like(self.network.parameters)
+        self.limit = ESCAPE * max(float(p.abs().max()) for p in (setup.reference, setup.transform.source))
+
+    def turn(
+        self,
+        u: int,
+        update_transform: Callable[[], Any] | None = None,
+        on_part: Callable[[str], Any] | None = None,
+    ) -> Outcome:
+        """A turn of the loop of Algorithm 1 over the points of all ranks.
+
+        Its tensors stay the same ones from turn to turn, as a captured turn needs it.
+
+        Args:
+            u: updates of the potential.
+            update_transform: see :meth:`pwan.registration.solver.Solver.step`.
+            on_part: the same; called with "network" alone.
+        """
+        sample, theta = self.sample, self.transform.parameters
+        alpha, beta = sample.reference_features, self.network.features(sample.points)  # as the network sees them
+        both = torch.cat((alpha, beta), 1)
+        gradient_norm = torch.zeros_like(self.loss.h)
+        for k in range(u):  # potential learning
+            loss, norms = self.update_potential(both, self.loss.takes_penalty(k))
+            gradient_norm = gradient_norm if norms is None else norms.amax(1)
+        if on_part:
+            on_part("network")
+        gradient, threshold = self.loss_gradient(both[:, alpha.shape[1] :])  # dL / dtheta
+        theta.grad, loss = self.ranks.sum(gradient, loss)  # one message
+        self.energy.add_gradient(theta.grad)  # d(L + C) / dtheta
+        if self.settings.clip:
+            theta.grad.clamp_(-self.settings.clip, self.settings.clip)
+        (update_transform or self.transform_optimiser.step)()  # registration: descend
+        sample.move()
+        left = ~(sample.points.abs().amax((1, 2)) < self.limit)  # (B,), true for NaN
+        return Outcome(loss, *self.ranks.largest(gradient_norm, threshold, left.to(theta.dtype)))
+
+    def update_potential(self, features: Tensor, penalised: bool) -> tuple[Tensor, Tensor | None]:
+        """Update w (or w and h) by ascending the gradient of L less the penalty.
+
+        Args:
+            features: (B, q + r, F) of the points that this rank sees, the reference first.
+            penalised: whether the penalty is taken.
+
+        Returns:
+            L (B,) of this rank's points before the update, and with the penalty the gradient norms (B, q + r).
+        """
+        q, r = self.sample.reference_features.shape[1], self.sample.sizes.r
+        found: Objective
+
+        def slope_of_loss(output: Tensor) -> Tensor:
+            nonlocal found
+            found = self.loss(output[:, :q], output[:, q:])
+            return torch.cat((found.reference_slope, found.source_slope), 1).mul_(-1.0 / r)  # (B, q + r), ascent
+
+        penalty = self.loss.penalty_slope if penalised else None
+        _, norms = self.network.accumulate_gradient(features, slope_of_loss, penalty, self.network_gradient)
+        gradients = [self.network_gradient]
+        if found.threshold_slope is not None:
+            gradients.append(-found.threshold_slope * self.loss.h.sign() / r)
+        for parameter, gradient in zip(self.trained, self.ranks.sum(*gradients), strict=True):
+            parameter.grad = gradient
+        self.network_optimiser.step()
+        return found.value, norms
+
+    def loss_gradient(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        """dL / dtheta (B, P, D) and the threshold (B,) of the source points that this rank sees; features (B, r, F)."""
+        output, slope = self.network.output_and_gradient(features)
+        found = self.loss(output[:, :0], output)  # the reference does not move
+        # dL/dT(y_j), Eqs. grad_mass and grad_dis, for point masses 1/r
+        at_points = found.source_slope[..., None] * slope / self.sample.sizes.r  # (B, n, D)
+        if self.span is not None:
+            at_points = torch.bmm(at_points, self.span)
+        return self.sample.transform.pull_back(at_points), found.threshold

@@ -1,0 +1,231 @@
+"""From two files to the results in a folder.
+
+register_files(settings) ──> read ──> start ──> mass ──> method ──> verdict ──> files in the output folder
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.spatial import KDTree
+
+from pwan.api import register
+from pwan.begin.alignment import Start, find_start, second_look
+from pwan.begin.estimate import Limits, estimate_limits, spacing_of
+from pwan.begin.landmark_start import start_by_landmarks
+from pwan.problem import OK, Observer
+from pwan.scans.output import Outcome, check_output, write_output
+from pwan.scans.pair import Pair, doubtful_units, read_pair
+from pwan.scans.settings import ScanSettings
+from pwan.scans.verdict import SLID, LandmarkResidual, Measured, judge, settled, unevenness
+
+Tell = Callable[[str], None]
+
+
+def register_files(settings: ScanSettings, *, tell: Tell = print, observer: Observer | None = None) -> Outcome:
+    """Register ``settings.source`` onto ``settings.reference`` and write the results.
+
+    Args:
+        tell: is given each sentence of what was decided. observer: called after each step of the method.
+
+    Returns:
+        What was found; :func:`files` says where it was written. Nothing is written before all is computed.
+
+    Raises:
+        OSError: a file cannot be read, or the output folder not be written.
+        ValueError: wrong input, with what was expected, what came and what to do.
+    """
+    started = time.perf_counter()
+    check_output(settings)
+    pair = read_pair(settings)
+    for note in pair.notes:
+        tell(note)
+    tell(f"{pair.source_file.path.name}: {len(pair.source_file.points)} points")
+    tell(f"{pair.reference_file.path.name}: {len(pair.reference_file.points)} points")
+    doubt = "" if settings.scale else doubtful_units(pair.source, pair.reference)
+    if doubt:
+        tell(f"warning: {doubt}")
+    mass = _mass(settings, pair)
+    if settings.init == "auto" or settings.scale:
+        tell("looking for a start ...")
+    start = _start(settings, pair, mass)
+    if start is not None:
+        tell(f"start: {start.reason}")
+    moved = pair.source if start is None else start.apply(pair.source)
+    limits = _limits(settings, moved, pair)
+    if limits is not None:
+        tell(f"mass: {limits.reason}")
+    distance = settings.distance
+    if limits is not None:
+        by_distance = settings.type_of_method() == "distance"
+        mass, distance = (None, limits.distance) if by_distance else (limits.mass, None)
+
+    def run(source: np.ndarray) -> Any:
+        return register(
+            source,
+            pair.reference,
+            mass=mass,
+            distance=distance,
+            landmarks=None if pair.landmarks is None else pair.landmarks.for_register,
+            method=settings.method,
+            seed=settings.seed,
+            observer=observer,
+            **settings.method_settings,
+        )
+
+    result = run(moved)
+    look = _second_look(settings, pair, moved, result)
+    if look is not None and look[0] < SLID and settings.init == "auto" and pair.landmarks is None:
+        nearer = look[1]
+        tell(f"it has slid along the reference, so once more, {nearer.reason} ...")
+        again = run(nearer.apply(moved))
+        look_again = _second_look(settings, pair, moved, again)
+        if look_again is not None and look_again[0] > look[0]:
+            start, result, look = nearer if start is None else start.then(nearer), again, look_again
+    slid = None if look is None else look[0]
+    outcome = _outcome(settings, pair, start, limits, mass, distance, result, doubt, slid, started)
+    for note in write_output(settings, outcome):
+        tell(note)
+    return outcome
+
+
+def _mass(settings: ScanSettings, pair: Pair) -> float | None:
+    """The mass in registered points, where one is given; it is stated in points of the source's file.
+
+    Raises:
+        ValueError: more than can be matched; or all of the file is to be moved by a method that cannot.
+    """
+    chosen = settings.chosen()
+    free = getattr(chosen, "parametrisation", "modes") == "free" and getattr(chosen, "transform", "") == "nonrigid"
+    if not pair.whole and free:
+        raise ValueError(
+            f"with parametrisation=free only the points that are registered can be moved, but {pair.source_file.path} "
+            "has more; take method.parametrisation=modes"
+        )
+    if settings.mass is None:
+        return None
+    registered, there = len(pair.source), len(pair.source_file.points)
+    mass, most = settings.mass * registered / there, min(registered, len(pair.reference))
+    if mass > most:
+        raise ValueError(
+            f"mass={settings.mass:g} of the {there} points of {pair.source_file.path} is more than can be matched; "
+            f"expected at most {most * there / registered:g}"
+        )
+    return mass
+
+
+def _start(settings: ScanSettings, pair: Pair, mass: float | None) -> Start | None:
+    if settings.init == "none" and not settings.scale:
+        return None
+    rotation, known = settings.init == "auto", pair.landmarks
+    if known is not None:
+        chosen: dict[str, bool] = {"rotation": rotation, "scale": settings.scale}
+        start = start_by_landmarks(pair.source, pair.reference, known.registered, known.weights, **chosen)
+        if start is not None:
+            return start
+    return find_start(
+        pair.source, pair.reference, mass=mass, rotation=rotation, scale=settings.scale, seed=settings.seed
+    )
+
+
+def _limits(settings: ScanSettings, moved: np.ndarray, pair: Pair) -> Limits | None:
+    if settings.mass is not None or settings.distance is not None:
+        return None
+    if settings.type_of_method() == "complete":
+        return None
+    return estimate_limits(moved, pair.reference, seed=settings.seed)
+
+
+def _outcome(
+    settings: ScanSettings,
+    pair: Pair,
+    start: Start | None,
+    limits: Limits | None,
+    mass: float | None,
+    distance_limit: float | None,
+    result: Any,
+    doubt: str,
+    slid: float | None,
+    started: float,
+) -> Outcome:
+    transform, matched, tree = result.transform, result.matched, KDTree(pair.reference)
+    points, all_matched = result.transformed, matched
+    begun = pair.source_file.points if start is None else start.apply(pair.source_file.points)
+    distance, nearest = tree.query(points)
+    on_matched = distance[matched] if matched.any() else distance  # of the registered points
+    if not pair.whole:
+        if transform is None:
+            raise ValueError(
+                f"method {settings.method} moves only the points that it registers, but all of "
+                f"{pair.source_file.path} are to be moved; take another method"
+            )
+        points = transform(begun)
+        distance, nearest = tree.query(points)
+        reach = on_matched.max() if matched.any() else 0.0  # what counted as matched among the registered
+        all_matched = distance <= reach
+    smaller = min(len(pair.source), len(pair.reference))
+    measured = Measured(
+        failed="" if result.status == OK else result.stop_reason,
+        matched=float(matched.mean()),
+        of_smaller=float(matched.sum()) / smaller,
+        residual=float(np.median(on_matched)),
+        tail=float(np.quantile(on_matched, 0.95)),
+        spacing=spacing_of(pair.reference),
+        folded=None if transform is None else transform.folded(begun[:: max(1, len(begun) // 20_000)]),
+        settled=settled(result.history.get("loss", [])),
+        at_bound=limits is not None and mass is not None and mass >= smaller,
+        doubt=doubt,
+        estimated=limits is not None,
+        landmarks=_landmarks(pair, points),
+        slid=slid,
+        uneven=unevenness(pair.source, result.transformed, pair.reference, matched),
+    )
+    return Outcome(
+        pair=pair,
+        start=start,
+        limits=limits,
+        mass=mass,
+        distance_limit=distance_limit,
+        result=result,
+        begun=begun,
+        points=points,
+        matched=all_matched,
+        partner=nearest,
+        distance=distance,
+        weight=_weights(matched, distance, mass) if pair.whole else all_matched.astype(np.float64),
+        measured=measured,
+        verdict=judge(measured),
+        seconds=time.perf_counter() - started,
+    )
+
+
+def _second_look(settings: ScanSettings, pair: Pair, moved: np.ndarray, result: Any) -> tuple[float, Start] | None:
+    """See :func:`pwan.begin.alignment.second_look`; None for a registration that failed, and for a rigid or
+    affine one: the quick registration bends the source, and so is nearer without that anything has slid."""
+    stiff = getattr(settings.chosen(), "transform", "nonrigid") != "nonrigid"
+    if stiff or result.status != OK or not result.matched.any():
+        return None
+    mass = float(result.matched.sum())
+    return second_look(moved, pair.reference, result.transformed, mass=mass, seed=settings.seed)
+
+
+def _landmarks(pair: Pair, points: np.ndarray) -> LandmarkResidual | None:
+    """Where the known pairs ended, for all of the source's points (N, D), moved."""
+    if pair.landmarks is None:
+        return None
+    apart = pair.landmarks.apart(points, pair.reference_file.points)
+    here, there = pair.landmarks.points[apart.argmax()]
+    farthest = f"source {pair.source_file.rows[here]} and reference {pair.reference_file.rows[there]}"
+    return LandmarkResidual(len(apart), float(np.median(apart)), float(apart.max()), farthest)
+
+
+def _weights(matched: np.ndarray, distance: np.ndarray, mass: float | None) -> np.ndarray:
+    """(N,) 1 for matched points, but what is left of the mass for the one farthest away; 0 for the others."""
+    weight = matched.astype(np.float64)
+    if mass is not None and 0 < weight.sum() - mass < 1:
+        worst = np.flatnonzero(matched)[distance[matched].argmax()]
+        weight[worst] -= weight.sum() - mass
+    return weight
