@@ -14,6 +14,8 @@ from pwan.pointfiles.content import Fault
 
 COUNTED_FROM = 3  # rows from which a first column of numbers that count is taken for a row number
 ROW_NUMBER = "column {} numbers the rows and is no coordinate"
+ALIKE = 8  # columns without names from which their likeness tells a grid; points with normals have six
+SPREADS = 2.5  # ratio of the spreads of such columns
 WIDEST = 12  # columns of numbers without names that a cloud has (x y z, normals, colours, more); a grid has others
 _AXIS = re.compile(
     r"(?:points?|pos|position|coords?|coordinates?|vertex|p|centroid|cent(?:er|re)|location|loc|global|world)?"
@@ -116,6 +118,20 @@ def numbers_rows(numeric: list[NDArray], with_text: bool) -> bool:
     if len(others) == 3 and (decimals == 3 or with_text):
         return len(np.unique(first)) == len(first)
     return with_text and bool((np.diff(first) > 0).all())
+
+
+def like_a_grid(columns: Sequence[NDArray]) -> bool:
+    """Whether columns of numbers without names are one quantity from place to place, as the heights of a grid.
+
+    They are where there are more than a cloud has, or where all of ``ALIKE`` or more have about one spread and no two
+    neighbours lie far apart: coordinates, normals, colours and labels of points do not.
+    """
+    if len(columns) > WIDEST or len(columns) < ALIKE:
+        return len(columns) > WIDEST
+    low, middle, high = np.nanpercentile(np.stack(columns), (5, 50, 95), axis=1)  # (C,) each
+    spread = high - low
+    level = np.abs(np.diff(middle)).max() <= spread.max()
+    return bool(level and 0 < spread.max() <= SPREADS * spread.min())
 
 
 def whole(column: NDArray) -> bool:

@@ -10,6 +10,7 @@ import pytest
 from pwan import read_points, write_points
 from pwan.pointfiles import PointFile
 from pwan.pointfiles.columns import angles, coordinates
+from pwan.randomness import numpy_generator
 from tests.pointfiles import makers
 from tests.pointfiles.text.test_read import POINTS, joined, lines
 
@@ -177,6 +178,37 @@ def test_a_matrix_without_names_is_no_cloud(tmp_path):
     with pytest.raises(ValueError, match="found 20 columns of numbers without names, as a grid.*columns='1,2,3'"):
         read(tmp_path, grid, "a.asc")
     assert read(tmp_path, grid, "a.asc", columns="1,2,3").points.shape == (9, 3)
+
+
+def test_a_grid_without_its_header_is_no_cloud(tmp_path):
+    """And points with all that scanners and data sets say of them are one."""
+    random = numpy_generator(0, "grids")
+    across, down = np.meshgrid(np.arange(9), np.arange(14))
+    grids = {
+        "noise": 300 + 5 * random.normal(size=(12, 8)),
+        "terrain": 300 + 3 * across + 2 * down + random.normal(size=(14, 9)),
+        "whole heights": np.round(1000 + 4 * across + 50 * np.sin(down)),
+    }
+    for name, heights in grids.items():
+        text = joined([" ".join(f"{value:.2f}" for value in row) for row in heights])
+        with pytest.raises(ValueError, match="as a grid or a matrix has them.*columns='1,2,3'"):
+            read(tmp_path, text, f"{name}.asc")
+        with pytest.raises(ValueError, match="expected an array of shape.*columns='1,2,3'"):
+            read(tmp_path, makers.npy(heights), f"{name}.npy")
+    points, normals = random.uniform(-1, 1, size=(2, 50, 3))
+    colours, labels = random.integers(0, 256, size=(50, 3)), random.integers(0, 4, size=(50, 1))
+    clouds = {
+        "normals and a label": [points, normals, labels],
+        "a room": [points * 4, colours, points / 2 + 0.5],
+        "normals, colours": [points, normals, colours],
+        "colours in floats, intensity": [points * 3, normals, colours / 255, labels],
+        "on a map": [points + [500_000, 4_600_000, 300], colours, labels, labels],
+    }
+    for name, parts in clouds.items():
+        table = np.column_stack(parts)
+        text = joined([" ".join(f"{value:.6f}" for value in row) for row in table])
+        np.testing.assert_allclose(read(tmp_path, text, f"{name}.txt").points, table[:, :3], atol=1e-6)
+        np.testing.assert_array_equal(read(tmp_path, makers.npy(table), f"{name}.npy").points, table[:, :3])
 
 
 FRAMES = {

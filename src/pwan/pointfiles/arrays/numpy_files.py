@@ -19,6 +19,7 @@ from pwan.pointfiles.columns import (
     Key,
     chosen,
     coordinates,
+    like_a_grid,
     listed,
     none_to_choose,
     numbers_rows,
@@ -127,14 +128,14 @@ def content(array: NDArray, choice: Key | None) -> Content:
         notes.append(f"turned an array of shape {array.shape} into {array.shape[1]} points")
         array = array.T
     width = array.shape[1]
-    if width < 2 or (width > WIDEST and choice is None):
+    if width < 2 or (choice is None and like_a_grid(list(array.T[: WIDEST + 1]))):
         raise Fault(
             f"expected an array of shape (N, 2) or (N, 3), found {layout['shape']}. Turn or cut it before saving; if "
             "its rows are points all the same, name the coordinates by columns='1,2,3'."
         )
     numbers = [str(place + 1) for place in range(width)]
     if choice is None:
-        counted = int(numbers_rows(list(array[:, : WIDEST + 1].T), with_text=False))
+        counted = int(numbers_rows(list(array.T), with_text=False))
         notes += [ROW_NUMBER.format(1)] * counted
         places = tuple(range(counted, min(width, counted + 3)))
     else:

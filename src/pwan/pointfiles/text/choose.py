@@ -5,7 +5,18 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pwan.pointfiles.columns import ROW_NUMBER, WIDEST, Key, chosen, counts, listed, numbers_rows, said, unnamed, whole
+from pwan.pointfiles.columns import (
+    ROW_NUMBER,
+    Key,
+    chosen,
+    counts,
+    like_a_grid,
+    listed,
+    numbers_rows,
+    said,
+    unnamed,
+    whole,
+)
 from pwan.pointfiles.content import Fault
 from pwan.pointfiles.text.preamble import Start
 
@@ -76,7 +87,7 @@ def _by_order(
         numeric = numeric[1:]
     if names is not None and len(numeric) > 3:
         raise Fault(f"line {start.names_at}: {unnamed('columns named', names)}")
-    if len(numeric) > WIDEST:
+    if names is None and like_a_grid([columns[place] for place in numeric]):
         raise Fault(
             f"line {start.sample[0][0]}: expected rows of points, found {len(numeric)} columns of numbers without "
             "names, as a grid or a matrix has them. If they are points, name the coordinates by columns='1,2,3'."
