@@ -12,6 +12,7 @@ from torch import Tensor
 
 from pwan import methods
 from pwan.begin.estimate import estimate_limits
+from pwan.extras import needs
 from pwan.problem import Observer, RegistrationProblem, RegistrationResult
 from pwan.randomness import derive_seed
 
@@ -29,7 +30,8 @@ class Registered(RegistrationResult):
 
     def plot(self, problem: int = 0) -> Any:
         """A matplotlib figure of the sets before and after, of one problem; ``.savefig("a.png")`` keeps it."""
-        from pwan.report.registration_figure import registration_figure
+        with needs("scans", "plot()"):
+            from pwan.report.registration_figure import registration_figure
 
         names = ("source", "reference", "transformed", "matched", "reference_matched")
         arrays = [np.asarray(torch.as_tensor(getattr(self, name)).cpu()) for name in names]

@@ -22,7 +22,7 @@ os.chdir({str(ROOT)!r})
 code = None
 try:
     if sys.argv[1] == "pwan":
-        from pwan.app.console import command
+        from pwan.console import command
         command(sys.argv[2:])
     else:
         del sys.argv[0]

@@ -55,7 +55,15 @@ def test_errors_without_a_unit_and_the_options_of_a_method(cell):
     ]
     line = summarise(lines).iloc[0]
     assert (line["mse_normalised_median"], line["options"]) == (1.0, "updates=3")  # of 1, 0.25 and infinity
+    measured = [
+        {**row, "mse_partnered": 2 * row["mse"], "near": 0.9, "edge_stretch": 0.1} if row["mse"] else row
+        for row in lines
+    ]
+    line = summarise(measured).iloc[0]
+    assert (line["mse_unrefined_normalised_median"], line["mse_partnered_normalised_median"]) == (2.0, 2.0)
+    assert (line["near_median"], line["edge_stretch_median"]) == (0.9, 0.1)  # of .9, .9 and 0; of .1, .1 and infinity
     old = summarise(rows(cell, [4.0])).iloc[0]
+    assert all(math.isnan(old[name]) for name in ("near_median", "edge_stretch_median"))
     assert math.isnan(old["mse_normalised_median"]) and old["options"] == ""
     oldest = [{key: value for key, value in row.items() if key not in LATER} for row in rows(cell, [4.0, 1.0])]
     assert summarise(oldest).iloc[0]["crop"] == "both" and len(compare(oldest)) == 0

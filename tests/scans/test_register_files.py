@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pwan import read_points, scans, shapes
-from pwan.app import console, own_scans
+from pwan import console, read_points, scans, shapes
 from pwan.app import main as run_py
+from pwan.app import own_scans
 from pwan.begin import alignment
 from pwan.begin.estimate import spacing_of
 from pwan.deformation.space import SpaceTransform

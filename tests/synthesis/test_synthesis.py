@@ -16,7 +16,7 @@ from pwan.devices.threads import threads
 from pwan.shapes import Shape
 from pwan.shapes.surface import sample_surface
 from pwan.synthesis import SynthesisSettings, make_problem
-from pwan.synthesis.corruption import crop, uniform_outliers
+from pwan.synthesis.corruption import crop, turn, uniform_outliers
 from pwan.synthesis.deformation import random_deformation
 
 BUNNY = shapes.load("bunny")
@@ -342,6 +342,89 @@ def test_a_counterpart_without_matches_is_refused() -> None:
     settings = SynthesisSettings(points=100, deformation="partner")
     with pytest.raises(ValueError, match="surfaces and matches in both"):
         make_problem(replace(rigid_pair(), matches=None), settings, seed=0, trials=[0])
+
+
+def moved_bunny() -> Shape:
+    """The bunny's mesh, whose partner is the same one stretched and moved."""
+    assert BUNNY.vertices is not None
+    return replace(BUNNY, points=BUNNY.vertices, partner=BUNNY.vertices * [1.0, 2.0, 1.0] + 3.0)
+
+
+def test_the_reference_is_drawn_from_the_partners_surface_and_the_source_is_the_vertices_in_order() -> None:
+    shape = shapes.load("hand_point")
+    n = len(shape.points)
+    problem = make_problem(
+        shape, SynthesisSettings(points=n, deformation="partner", surface="reference", noise=0.0), seed=0, trials=[0, 1]
+    )
+    assert problem.truth is not None and shape.partner is not None and shape.faces is not None
+    for k in (0, 1):
+        np.testing.assert_array_equal(problem.source[k], shape.points)  # so the shape's faces name its rows
+        np.testing.assert_array_equal(problem.truth[k], shape.partner)
+    assert not torch.equal(problem.reference[0], problem.reference[1])
+    expected = sample_surface(shape.partner, shape.faces, 100_000, np.random.default_rng(0))
+    assert cKDTree(expected).query(problem.reference[0].numpy())[0].max() < 0.05
+    counts = [(x[:, 2] > 0).mean() for x in (expected, problem.reference[0].numpy())]
+    assert counts[1] == pytest.approx(counts[0], abs=0.05)  # even, which the vertices are not
+    fewer = make_problem(
+        shape, SynthesisSettings(points=100, deformation="partner", surface="reference"), seed=0, trials=[0]
+    )
+    rows = cKDTree(shape.points).query(fewer.source[0].numpy())[1]
+    assert np.all(np.diff(rows) > 0)
+    np.testing.assert_array_equal(fewer.truth[0], shape.partner[rows])
+
+
+def test_both_sets_may_be_drawn_from_the_surface_and_the_truth_is_the_same_place_of_the_partner() -> None:
+    knobs = SynthesisSettings(points=60_000, deformation="partner", surface="both", noise=0.0, turn=0.0)
+    problem = make_problem(moved_bunny(), knobs, seed=0, trials=[0])  # more points than there are vertices
+    assert problem.truth is not None
+    np.testing.assert_allclose(problem.truth[0], problem.source[0].numpy() * [1.0, 2.0, 1.0] + 3.0, atol=1e-9)
+    assert not torch.equal(problem.truth, problem.reference)
+
+
+def test_a_surface_needs_a_partner_with_the_same_faces() -> None:
+    knobs = SynthesisSettings(points=20, deformation="partner", surface="reference")
+    with pytest.raises(ValueError, match=r"surface=reference needs a shape whose partner .* such as body_walk"):
+        make_problem(paired(), knobs, seed=0, trials=[0])
+    for wrong in ({"deformation": "random"}, {"deformation": "partner", "voxel": 0.1}):
+        with pytest.raises(ValueError, match="surface=both needs deformation=partner and voxel=0"):
+            SynthesisSettings(surface="both", **wrong)
+
+
+@pytest.mark.parametrize("dimensions", [2, 3])
+def test_turn_is_a_rotation_by_the_angle_about_the_mean(dimensions: int) -> None:
+    generator = np.random.default_rng(0)
+    points = generator.normal(size=(50, dimensions)) + 5.0
+    turned, other = turn(30.0, generator, points, points[:7] + 1.0)
+    np.testing.assert_allclose(turned.mean(0), points.mean(0), atol=1e-12)
+    centred, after = points - points.mean(0), turned - points.mean(0)
+    rotation = np.linalg.lstsq(centred, after, rcond=None)[0]
+    np.testing.assert_allclose(rotation @ rotation.T, np.eye(dimensions), atol=1e-12)
+    assert np.linalg.det(rotation) == pytest.approx(1.0)
+    assert np.trace(rotation) == pytest.approx(dimensions - 2 + 2 * np.cos(np.deg2rad(30.0)))
+    np.testing.assert_allclose(other, (points[:7] + 1.0 - points.mean(0)) @ rotation + points.mean(0), atol=1e-12)
+
+
+def test_a_turned_reference_takes_the_truth_along() -> None:
+    plain, turned = (
+        make_problem(
+            shapes.load("hand_point"),
+            SynthesisSettings(points=200, deformation="partner", surface="reference", noise=0.0, turn=degrees),
+            seed=0,
+            trials=[0],
+        )
+        for degrees in (0.0, 40.0)
+    )
+    assert plain.truth is not None and turned.truth is not None
+    assert torch.equal(plain.source, turned.source)
+    torch.testing.assert_close(torch.cdist(turned.truth, turned.reference), torch.cdist(plain.truth, plain.reference))
+    assert float((turned.truth - plain.truth).square().sum(-1).mean()) > 0.1
+
+
+def test_one_set_may_be_cropped_to_half_or_less() -> None:
+    problem = make_problem(BUNNY, SynthesisSettings(points=200, keep=0.3, crop="reference"), seed=0, trials=[0])
+    assert (problem.source.shape[1], problem.reference.shape[1], problem.mass.tolist()) == (200, 60, [60.0])
+    with pytest.raises(ValueError, match="keep must be above 0 and at most 1"):
+        SynthesisSettings(keep=0.0, crop="source")
 
 
 PAIRS = ["humans_01_15", "humans_18_19", "humans_30_31"]

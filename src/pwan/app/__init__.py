@@ -20,11 +20,11 @@ from omegaconf.errors import OmegaConfBaseException
 
 import pwan
 from pwan.app import closing, flags, help, own_scans, tasks
-from pwan.app.closing import FAILED, OK, STOPPED, WRONG_INPUT
 from pwan.app.composing import composed_once
 from pwan.app.config import Checked, check, register_schema
 from pwan.app.messages import explain
-from pwan.app.place import command, leave_pipe
+from pwan.exit_codes import FAILED, OK, STOPPED, WRONG_INPUT
+from pwan.place import command, leave_pipe
 
 TRACEBACKS = "HYDRA_FULL_ERROR"  # Hydra's own variable: set by the user, every error comes with its traceback
 

@@ -19,9 +19,9 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 
+from pwan.exit_codes import FAILED, OK, WRONG_INPUT
 from pwan.files import in_one_move
 
-OK, FAILED, WRONG_INPUT, STOPPED = 0, 1, 2, 130
 _KEY = "PWAN_SWEEP"  # the variable with the sweep's key: Hydra sets it wherever a job runs
 _SERIAL = "hydra._internal.core_plugins.basic_launcher.BasicLauncher"
 

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
-from pwan.app.place import command
+from pwan.place import command
 
 TEXT = """\
 pwan: non-rigid registration of point sets by partial distribution matching.

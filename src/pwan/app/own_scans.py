@@ -21,7 +21,7 @@ from tqdm import tqdm
 
 import pwan
 from pwan import methods, scans
-from pwan.app.closing import FAILED, OK, STOPPED, WRONG_INPUT
+from pwan.exit_codes import FAILED, OK, STOPPED, WRONG_INPUT
 from pwan.scans import ScanSettings
 from pwan.settings import build_settings, nearest
 

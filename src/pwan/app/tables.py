@@ -8,7 +8,7 @@ import pandas as pd
 
 from pwan.app.results import varying_axes, with_infinite_failures
 from pwan.bench.rows import Row
-from pwan.bench.summary import NORMALISED, STATISTICS, summarise
+from pwan.bench.summary import STATISTICS, WITHOUT_UNIT, summarise
 from pwan.problem import OK
 from pwan.report.page import Table
 from pwan.report.published import FACES, FACES_METHODS, FACES_SOURCE, PublishedTable
@@ -25,9 +25,10 @@ def summary_table(rows: list[Row], homes: dict[str, Path], folder: Path) -> pd.D
         keys = ["folder", *keys]
     if summary.duplicated(keys).any():
         keys.append("settings")
-    unit = [NORMALISED] if (summary["shape_source"] == "paper").any() else []  # packaged shapes have a radius of 1
+    # packaged shapes, and what a random deformation makes of them, have a radius of 1
+    unit = (summary["shape_source"] == "paper").any() or (summary["deformation"] == "partner").any()
     return summary.sort_values([key for key in varying_axes(summary) if key in keys], kind="stable")[
-        [*keys, *STATISTICS, *unit]
+        [*keys, *STATISTICS, *(WITHOUT_UNIT if unit else [])]
     ]
 
 

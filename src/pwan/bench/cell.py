@@ -42,7 +42,7 @@ class Cell:
 
 
 # axes and methods' settings that earlier rows do not have, with the value those rows stand for: they keep their hash
-LATER: dict[str, Any] = {"voxel": 0.0, "crop": "both"}
+LATER: dict[str, Any] = {"voxel": 0.0, "crop": "both", "surface": "none", "turn": 0.0}
 # no cell has pairs, so that pull changes no row
 LATER_SETTINGS: dict[str, Any] = {"coarse_steps": 0, "reach": 0.0, "sample": 0, "sample_first": 0, "pull": PULL}
 

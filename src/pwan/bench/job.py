@@ -13,6 +13,7 @@ from typing import Any
 from tqdm import tqdm
 
 from pwan.bench.cell import Cell, MethodEntry, settings_hash, trial_seed
+from pwan.bench.measures import NAMES
 from pwan.bench.pool import Failure, run_tasks
 from pwan.bench.rows import Row, RowFile, environment, newest, save_arrays
 from pwan.bench.settings import TrainerSettings
@@ -183,7 +184,8 @@ class Job:
             measured = {
                 "status": FAILED,
                 "stop_reason": outcome.reason,
-                **dict.fromkeys(("mse_unrefined", "mse", "matched_fraction", "seconds", "steps", "threads", "problem")),
+                **dict.fromkeys(("mse_unrefined", "mse", *NAMES, "matched_fraction")),
+                **dict.fromkeys(("seconds", "steps", "threads", "problem")),
                 "batch": 1,
             }
             outcome = [Trial(batch[0], measured, {})]

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from pwan.bench.cell import AXES, LATER
+from pwan.bench.measures import NAMES as MEASURES
 from pwan.bench.rows import Row
 from pwan.files import in_one_move
 from pwan.problem import FAILED
@@ -27,7 +28,14 @@ STATISTICS = [
     "matched_fraction_median",
     "seconds_median",
 ]
-NORMALISED = "mse_normalised_median"
+# errors over the truth's mean squared radius, and what else is measured
+WITHOUT_UNIT = [
+    "mse_normalised_median",
+    "mse_unrefined_normalised_median",
+    "mse_partnered_normalised_median",
+    "near_median",
+    "edge_stretch_median",
+]
 NAME, PAIRED = "summary.csv", "paired.csv"
 ERRORS = ("mse", "mse_unrefined")
 PAIRED_COLUMNS = [
@@ -44,11 +52,13 @@ def summarise(rows: Iterable[Row]) -> pd.DataFrame:
     (``mse_q25``, ``mse_q75``: linear between the two values beside them) and the maximum (a median over survivors would
     flatter the method that fails most). ``mse_std`` is the sample standard deviation over
     the trials that did not fail: with a failure there is no other finite answer; ``failed`` stands beside it.
-    ``mse_normalised_median`` is the median of the errors over the truth's mean squared radius, so without a unit.
+    ``mse_normalised_median``, and those of the unrefined and the partnered points, are medians of the errors over the
+    truth's mean squared radius, so without a unit; see :mod:`pwan.bench.measures` for the latter, ``near_median`` (0
+    where a trial failed) and ``edge_stretch_median``. Older rows have none of these three.
     ``shape_origin`` joins by a plus where the trials' copies of the shape came from several places.
     """
     frame = pd.DataFrame([completed(row) for row in rows])
-    columns = ["experiment", *AXES, "method", "options", "settings", "shape_origin", *STATISTICS, NORMALISED]
+    columns = ["experiment", *AXES, "method", "options", "settings", "shape_origin", *STATISTICS, *WITHOUT_UNIT]
     if frame.empty:
         return pd.DataFrame(columns=columns)
     return pd.DataFrame([_line(group) for _, group in frame.groupby("settings", sort=False)], columns=columns)
@@ -101,7 +111,7 @@ def table(summary: pd.DataFrame) -> str:
 
 def completed(row: Row) -> Row:
     """The row with the columns that older ones do not have."""
-    return {**LATER, "options": "", "truth_radius": None, **row}
+    return {**LATER, "options": "", "truth_radius": None, **dict.fromkeys(MEASURES), **row}
 
 
 def _line(group: pd.DataFrame) -> dict[str, object]:
@@ -127,7 +137,14 @@ def _line(group: pd.DataFrame) -> dict[str, object]:
         "mse_unrefined_median": np.median(errors["mse_unrefined"]),
         "matched_fraction_median": group["matched_fraction"].astype(float).median(),
         "seconds_median": group["seconds"].astype(float).median(),
-        NORMALISED: np.median(_errors(group, "mse") / group["truth_radius"].astype(float).to_numpy() ** 2),
+        **{
+            f"{name}_normalised_median": np.median(
+                _errors(group, name) / group["truth_radius"].astype(float).to_numpy() ** 2
+            )
+            for name in ("mse", "mse_unrefined", "mse_partnered")
+        },
+        "near_median": np.median(np.where(failed, 0.0, group["near"].astype(float))),
+        "edge_stretch_median": np.median(_errors(group, "edge_stretch")),
     }
 
 

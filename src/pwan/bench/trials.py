@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_info
 from torch import Tensor
 
 from pwan import methods
+from pwan.bench.measures import measures
 from pwan.bench.pool import Report, worker_number
 from pwan.bench.settings import LOOP, TrainerSettings
 from pwan.devices.ranks import devices_here
@@ -104,6 +105,10 @@ def _register(task: Task, report: Report) -> list[Trial]:
             "stop_reason": reason,
             "mse_unrefined": _finite(unrefined[i]),
             "mse": _finite(refined[i]),
+            **{
+                name: _finite(value)
+                for name, value in measures(problem, i, result.transformed[i].cpu().double().numpy()).items()
+            },
             "matched_fraction": float(result.matched[i].double().mean()),
             "seconds": float(result.seconds[i]),
             "steps": int(result.steps[i]),

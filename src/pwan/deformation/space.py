@@ -126,7 +126,7 @@ class SpaceTransform:
         }
         with in_one_move(Path(path)) as half, open(half, "wb") as file:
             words = {"format": np.array(FORMAT), "kernel": np.array(v.kernel), "beta": np.array(v.beta)}
-            np.savez(file, allow_pickle=False, **words, **{name: array.numpy() for name, array in arrays.items()})
+            np.savez(file, **words, **{name: array.numpy() for name, array in arrays.items()})  # type: ignore[arg-type]
 
     @classmethod
     def load(cls, path: str | Path) -> SpaceTransform:

@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 from pwan.methods._baseline import library_call
 from pwan.randomness import derive_seed
 
-COMMAND = "`pip install -r requirements-peers.txt`"
+COMMAND = "`pip install -r requirements-peers.txt` (outside a clone: pip install 'pwan[peers]')"
 SYSTEM_PACKAGES = {"probreg": "libusb-1.0-0"}  # what a package needs beyond pip, by its Debian name
 # the Debian packages of the shared libraries that probreg and its open3d load
 DEBIAN = {

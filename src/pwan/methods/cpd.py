@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from pwan.deformation.kernels import KernelSum
+from pwan.extras import needs
 from pwan.methods._baseline import Fit, Report, library_call, register_each
 from pwan.methods._settings.cpd import Settings
 from pwan.problem import Observer, RegistrationProblem, RegistrationResult
@@ -19,7 +20,8 @@ from pwan.problem import Observer, RegistrationProblem, RegistrationResult
 def register(
     problem: RegistrationProblem, settings: Settings, *, seeds: Sequence[int], observer: Observer | None = None
 ) -> RegistrationResult:
-    import rustcpd  # noqa: F401  (before the clock starts)
+    with needs("baselines", "method cpd"):
+        import rustcpd  # noqa: F401  (before the clock starts)
 
     return register_each(
         problem, partial(_solve, settings), normalisation=settings.normalisation, seeds=seeds, observer=observer

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pwan.extras import needs
 from pwan.methods._baseline import Fit, Report, library_call, register_each
 from pwan.methods._settings.pycpd import Settings
 from pwan.methods.cpd import em_stop_reason
@@ -17,7 +18,8 @@ from pwan.problem import Observer, RegistrationProblem, RegistrationResult
 def register(
     problem: RegistrationProblem, settings: Settings, *, seeds: Sequence[int], observer: Observer | None = None
 ) -> RegistrationResult:
-    import pycpd  # noqa: F401  (before the clock starts)
+    with needs("baselines", "method pycpd"):
+        import pycpd  # noqa: F401  (before the clock starts)
 
     return register_each(
         problem, partial(_solve, settings), normalisation=settings.normalisation, seeds=seeds, observer=observer

@@ -12,6 +12,7 @@ import torch
 from scipy.spatial import KDTree
 from torch import Tensor
 
+from pwan.choices import Kind
 from pwan.deformation.coherence import Coherence
 from pwan.deformation.factors import draw_centres
 from pwan.deformation.transform import Transform
@@ -22,7 +23,7 @@ from pwan.registration.landmarks import Pull, equilibrium
 from pwan.registration.sample import Sizes
 from pwan.registration.settings import PwanSettings
 from pwan.transport.potential import PotentialNetwork
-from pwan.transport.settings import Architecture, Kind
+from pwan.transport.settings import Architecture
 
 SPACED = 2000  # points of the reference whose spacing is measured
 

@@ -15,19 +15,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 import pwan
 from pwan.begin.alignment import Start
 from pwan.begin.estimate import Limits
 from pwan.deformation.space import SpaceTransform
+from pwan.extras import needs
 from pwan.pointfiles import write_points
-from pwan.report.page import Scene, Section, Table, write_page
-from pwan.report.scene import scene_json
-from pwan.report.trial_figure import Registration
 from pwan.scans.pair import Pair, stem, suffixes
 from pwan.scans.settings import ScanSettings
 from pwan.scans.verdict import Measured, Verdict
+
+with needs("scans", "register_files"):  # at once: they come last, and are not to fail after all the work
+    import pandas as pd
+
+    from pwan.report.page import Scene, Section, Table, write_page
+    from pwan.report.scene import scene_json
+    from pwan.report.trial_figure import Registration
 
 RESULT, TRANSFORM, MATCHES, PAGE = "result.json", "transform.pwan", "matches.csv", "report.html"
 

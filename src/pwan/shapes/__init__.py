@@ -7,6 +7,10 @@ terms), or ``analytic/<name>.py`` for a surface given by a formula. An npz file 
   drawn from the surface with a fixed seed; without ``count`` the vertices themselves are the default set;
 - or, for a shape without a surface, ``points`` (n, D) and perhaps ``partner`` (p, D).
 
+A family of pairs is one file too: ``data/pairs/<family>.npz`` (beside it its .md) holds ``faces`` (f, 3), ``unit`` in m
+and, for each shape, an array named after it, (2, v, 3) whole numbers in that unit: the vertices of a mesh, and where
+they are in the partner, which has the same faces.
+
 Packaged and analytic shapes are scaled so that their default set has mean zero and a mean squared radius of 1. The
 paper's own point sets (``source="paper"``) keep the coordinates of their files, from which the paper's figures come.
 """
@@ -28,7 +32,7 @@ from pwan.shapes import analytic, paper
 from pwan.shapes.shape import Shape
 from pwan.shapes.surface import sample_surface
 
-__all__ = ["SOURCES", "Shape", "load", "names"]
+__all__ = ["SOURCES", "Shape", "families", "load", "names"]
 
 SOURCES = ("packaged", "paper")
 _DATA = Path(__file__).parent / "data"
@@ -44,7 +48,18 @@ def names(source: str = "packaged") -> list[str]:
         raise ValueError(f"unknown source {source!r} of shapes{nearest(source, SOURCES)}; it is one of {SOURCES}")
     if source == "paper":
         return sorted(paper.SETS)
-    return sorted([path.stem for path in _DATA.glob("*.npz")] + _analytic_names())
+    pairs = [name for members in families().values() for name in members]
+    return sorted([path.stem for path in _DATA.glob("*.npz")] + _analytic_names() + pairs)
+
+
+@functools.cache
+def families() -> dict[str, list[str]]:
+    """The packaged families of pairs and the names of their shapes, in the order of the file."""
+    found = {}
+    for path in sorted((_DATA / "pairs").glob("*.npz")):
+        with np.load(path) as arrays:
+            found[path.stem] = [key for key in arrays.files if key not in ("faces", "unit")]
+    return found
 
 
 def load(name: str, source: str = "packaged") -> Shape:
@@ -72,6 +87,12 @@ def _load_packaged(name: str) -> Shape:
         module = importlib.import_module(f"{analytic.__name__}.{name}")
         vertices, faces = module.surface()
         return _normalised(name, "analytic", {"vertices": vertices, "faces": faces, "count": module.COUNT})
+    for family, members in families().items():
+        if name in members:
+            with np.load(_DATA / "pairs" / f"{family}.npz") as arrays:
+                vertices, partner = arrays[name] * arrays["unit"]
+                faces = arrays["faces"].astype(np.int64)
+            return _normalised(name, "packaged", {"vertices": vertices, "faces": faces, "partner": partner})
     with np.load(_DATA / f"{name}.npz") as arrays:
         return _normalised(name, "packaged", arrays)
 

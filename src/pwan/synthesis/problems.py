@@ -11,8 +11,8 @@ from pwan.devices.threads import threads
 from pwan.problem import RegistrationProblem
 from pwan.randomness import numpy_generator
 from pwan.shapes import Shape
-from pwan.shapes.surface import sample_surface
-from pwan.synthesis.corruption import crop, uniform_outliers
+from pwan.shapes.surface import draw_on_faces, on_faces, sample_surface
+from pwan.synthesis.corruption import crop, turn, uniform_outliers
 from pwan.synthesis.deformation import random_deformation
 from pwan.synthesis.matching import carried_by_matches
 from pwan.synthesis.settings import SynthesisSettings
@@ -22,12 +22,12 @@ from pwan.synthesis.voxel import voxel_means
 def make_problem(shape: Shape, settings: SynthesisSettings, *, seed: int, trials: Sequence[int]) -> RegistrationProblem:
     """One problem for each trial, as a batch; trial t's problem depends on (seed, t) alone, not on its batch.
 
-    The source is N random points of the shape; the reference is an independent draw of N points, deformed, cropped,
-    with noise, then outliers after them; the truth is where the deformation takes the source, free of noise: that of a
-    counterpart is known at matched vertices and continued from them (:func:`carried_by_matches`). Each cropped set has
-    a plane of its own. The mass is the overlap on average, (2 keep - 1) N with the smaller set's N, or keep N with
-    that of the cropped one where one is, times the mass factor, but at most the size of the smaller set as it is
-    registered.
+    The source is N random points of the shape; the reference is an independent draw of N points, deformed, turned,
+    cropped, with noise, then outliers after them (``surface`` says where both are drawn); the truth is where the
+    deformation takes the source, free of noise: that of a counterpart is known at matched vertices and continued
+    from them (:func:`carried_by_matches`). Each cropped set has a plane of its own. The mass is the overlap on
+    average, (2 keep - 1) N with the smaller set's N, or keep N with that of the cropped one where one is, times the
+    mass factor, but at most the size of the smaller set as it is registered.
 
     Returns:
         source and truth (B, round(keep N), D); reference (B, round(keep N) + round(outlier_ratio N), D), N in place of
@@ -74,6 +74,8 @@ def _make_one(
     else:
         draw = _paired_rows
     source, reference, truth = draw(shape, settings, generator)
+    if settings.turn:
+        reference, truth = turn(settings.turn, generator("turn"), reference, truth)
     sizes = len(source), len(reference)
     kept_source, kept_reference = (round(settings.keep * size) for size in sizes)
     if settings.crop != "reference" and kept_source < sizes[0]:
@@ -136,12 +138,32 @@ def _paired_rows(
     if shape.partner is None or shape.partner.shape != known.shape:
         raise ValueError(
             "deformation=partner needs a shape whose partner has the same rows, but shape "
-            f"{shape.name} ({shape.source}) has none; take deformation=random, or a shape such as faces_1_2 or "
-            "humans_18_19 of source=paper"
+            f"{shape.name} ({shape.source}) has none; take deformation=random, or a shape such as body_walk, or "
+            "faces_1_2 or humans_18_19 of source=paper"
         )
-    if n > len(known):
+    if settings.surface != "both" and n > len(known):
         raise ValueError(f"shape {shape.name} has {len(known)} pairs of points, but {n} were asked for")
+    if settings.surface != "none":
+        return _on_surfaces(shape, shape.partner, settings, generator)
     rows, other_rows = (generator(purpose).choice(len(known), n, replace=False) for purpose in ("source", "reference"))
     source, truth = voxel_means(known[rows], settings.voxel, shape.partner[rows])
     (reference,) = voxel_means(shape.partner[other_rows], settings.voxel)
     return source, reference, truth
+
+
+def _on_surfaces(
+    shape: Shape, partner: np.ndarray, settings: SynthesisSettings, generator: Callable[[str], np.random.Generator]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The reference from the partner's surface; the source from the shape's surface, or vertices of it in order."""
+    n, vertices, faces = settings.points, shape.vertices, shape.faces
+    if vertices is None or faces is None or vertices.shape != partner.shape:
+        raise ValueError(
+            f"surface={settings.surface} needs a shape whose partner is a surface with the same faces, but shape "
+            f"{shape.name} ({shape.source}) has none; take surface=none, or a shape such as body_walk"
+        )
+    reference = sample_surface(partner, faces, n, generator("reference"))
+    if settings.surface == "both":
+        places = draw_on_faces(vertices, faces, n, generator("source"))
+        return on_faces(vertices, faces, *places), reference, on_faces(partner, faces, *places)
+    rows = np.sort(generator("source").choice(len(vertices), n, replace=False))
+    return vertices[rows], reference, partner[rows]

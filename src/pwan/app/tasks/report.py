@@ -33,7 +33,7 @@ from pwan.app.results import (
     with_swept_options,
 )
 from pwan.app.tables import beside_paper, over_shapes, summary_table
-from pwan.app.tasks._settings.report import Settings
+from pwan.app.tasks._settings.report import Settings, check_folder
 from pwan.bench.cell import AXES
 from pwan.bench.pictures import EXAMPLE, registration
 from pwan.bench.rows import Row
@@ -63,8 +63,9 @@ def make_report(root: Path, settings: Settings) -> Path:
     """Write the page and the figures of everything found under the folder, and return the page's path.
 
     Raises:
-        ValueError: nothing found in it, or a file of results that cannot be read.
+        ValueError: no such folder, nothing found in it, or a file of results that cannot be read.
     """
+    check_folder(root)
     found = list(experiment_folders(root))
     if not found:
         raise ValueError(

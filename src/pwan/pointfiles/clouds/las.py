@@ -10,6 +10,7 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from pwan.extras import needs
 from pwan.pointfiles.clouds import laz
 from pwan.pointfiles.columns import Asked, none_to_choose
 from pwan.pointfiles.content import LARGEST, Content, Fault
@@ -28,7 +29,9 @@ def read(data: bytes, asked: Asked) -> Content:
     """
     none_to_choose(asked, "las")
     _check_places(data)
-    import laspy  # here, because other formats do not need it
+    with needs("scans", "reading LAS and LAZ"):  # here, because other formats do not need it
+        import laspy
+        import lazrs  # noqa: F401  (which laspy loads only for LAZ)
 
     try:
         with laspy.open(io.BytesIO(data), closefd=False) as reader:
@@ -184,7 +187,8 @@ def write(stream: BinaryIO, moved: Moved) -> None:
     Points are rounded to the source's scale. Only where they leave the range of its 32-bit numbers are the offsets, and
     if need be the scales, new ones.
     """
-    import laspy
+    with needs("scans", "writing LAS and LAZ"):
+        import laspy
 
     layout = moved.like.layout
     try:

@@ -13,6 +13,7 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from pwan.extras import needs
 from pwan.pointfiles import numerals
 from pwan.pointfiles.columns import Asked, Key, chosen, flat, listed, said, unnamed
 from pwan.pointfiles.content import Content, Fault
@@ -174,7 +175,8 @@ def _binary(
             )
     if points == 0:
         return [np.empty(0) for _ in counts]
-    from pypcd4 import PointCloud  # here, because it loads pydantic: other formats need neither
+    with needs("scans", "reading binary PCD"):  # here, because it loads pydantic: other formats need neither
+        from pypcd4 import PointCloud
 
     names = [f"f{place}" for place in range(len(counts))]
     lines = {
@@ -224,7 +226,8 @@ def _line(error: Exception) -> str:
 
 def write(stream: BinaryIO, moved: Moved) -> None:
     """The source's encoding, viewpoint, fields and types, then the extra fields; padding is not carried."""
-    from pypcd4 import Encoding, MetaData, PointCloud
+    with needs("scans", "writing PCD"):
+        from pypcd4 import Encoding, MetaData, PointCloud
 
     layout, count = moved.like.layout, len(moved.points)
     names, declared = layout["coordinates"], layout["types"]

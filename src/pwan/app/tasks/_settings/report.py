@@ -34,12 +34,17 @@ class Settings:
                 raise ValueError(f"options.{name} must be one of {', '.join(choices)}, got {getattr(self, name)!r}")
 
     def check_files(self) -> None:
-        """Refuse a folder that is not there.
+        """See :func:`check_folder`."""
+        check_folder(Path(self.folder).resolve())
 
-        Raises:
-            ValueError: names it.
-        """
-        if not (folder := Path(self.folder).resolve()).is_dir():
-            raise ValueError(
-                f"options.folder must name a folder of results, but there is no folder {folder}; run one first"
-            )
+
+def check_folder(folder: Path) -> None:
+    """Refuse a folder of results that is not there.
+
+    Raises:
+        ValueError: names it.
+    """
+    if not folder.is_dir():
+        raise ValueError(
+            f"options.folder must name a folder of results, but there is no folder {folder}; run one first"
+        )

@@ -1,4 +1,7 @@
-"""The command ``pwan`` of an installed package; ``python run.py`` of a clone is its ``pwan run``."""
+"""The command ``pwan`` of an installed package; ``python run.py`` of a clone is its ``pwan run``.
+
+Above the room ``pwan.app``, which it imports late: the core alone says what extra a command needs.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,9 @@ import sys
 from collections.abc import Callable, Sequence
 
 import pwan
-from pwan.app import main, own_scans
-from pwan.app.closing import OK, STOPPED, WRONG_INPUT
-from pwan.app.place import conf_folder, leave_pipe
+from pwan.exit_codes import OK, STOPPED, WRONG_INPUT
+from pwan.extras import MissingExtraError, needs
+from pwan.place import conf_folder, leave_pipe
 from pwan.settings import nearest
 
 USAGE = """\
@@ -28,13 +31,23 @@ In Python: import pwan; help(pwan.register). README.md and docs/ of the source t
 """
 
 
-def _run(arguments: Sequence[str]) -> int:
+def _register(arguments: Sequence[str]) -> int:
+    with needs("scans", "pwan register", "pandas", "plotly", "matplotlib"):
+        from pwan.app import own_scans
+
+    return own_scans.main(arguments)
+
+
+def _run(arguments: Sequence[str], name: str = "run") -> int:
+    with needs("bench", f"pwan {name}", "wandb", "pytorch_lightning"):
+        from pwan.app import main
+
     return main(arguments, conf=conf_folder())
 
 
 COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
-    "register": own_scans.main,
-    "report": lambda arguments: _run(["task=report", *arguments]),
+    "register": _register,
+    "report": lambda arguments: _run(["task=report", *arguments], "report"),
     "run": _run,
 }
 
@@ -62,7 +75,11 @@ def _command(arguments: list[str]) -> int:
     if first in ("-sc", "--shell-completion"):
         return _complete(arguments)
     if first in COMMANDS:
-        return COMMANDS[first](rest)
+        try:
+            return COMMANDS[first](rest)
+        except MissingExtraError as error:
+            print(f"error: {error}", file=sys.stderr)
+            return WRONG_INPUT
     near = nearest(first, tuple(COMMANDS))
     if not near and ("=" in first or first.startswith("-")):
         near = f" (did you mean 'pwan run {first}'?)"

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 import pwan
-from pwan import shapes
-from pwan.app import console, place
+from pwan import console, place, shapes
 from pwan.bench.rows import read_rows
 
 ROOT = Path(__file__).parents[2]
@@ -106,7 +105,7 @@ def test_an_installed_package_finds_the_configuration_in_itself(tmp_path):
     (tmp_path / "here").mkdir()
 
     def installed(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-c", "from pwan.app.console import command; command()", *arguments]
+        command = [sys.executable, "-c", "from pwan.console import command; command()", *arguments]
         environment = {"PYTHONPATH": str(tmp_path / "site"), "OMP_NUM_THREADS": "1", "HOME": str(tmp_path)}
         return subprocess.run(
             command, cwd=tmp_path / "here", env=environment, capture_output=True, text=True, check=False

@@ -1,0 +1,6 @@
+"""How a command ends, as its exit code says it."""
+
+OK = 0
+FAILED = 1  # a job failed as a whole
+WRONG_INPUT = 2
+STOPPED = 130  # by Ctrl-C
