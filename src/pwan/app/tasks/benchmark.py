@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from pwan import shapes
-from pwan.app.config import Checked
+from pwan.app.checked import Checked
 from pwan.app.tasks import write_config
 from pwan.app.tasks._settings.benchmark import Settings
 from pwan.bench.cell import Cell, MethodEntry

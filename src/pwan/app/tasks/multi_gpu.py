@@ -12,7 +12,7 @@ import torch
 from tqdm import tqdm
 
 from pwan import methods, shapes
-from pwan.app.config import Checked
+from pwan.app.checked import Checked
 from pwan.app.tasks import write_config
 from pwan.app.tasks._settings.multi_gpu import Settings
 from pwan.bench.cell import Cell, MethodEntry, settings_hash, trial_seed

@@ -13,7 +13,7 @@ import pandas as pd
 from tqdm import tqdm
 
 from pwan import shapes
-from pwan.app.config import Checked
+from pwan.app.checked import Checked
 from pwan.app.tasks import write_config
 from pwan.app.tasks._settings.precision import Settings
 from pwan.bench.summary import write_table

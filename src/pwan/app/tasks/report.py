@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 from tqdm import tqdm
 
-from pwan.app.config import Checked
+from pwan.app.checked import Checked
 from pwan.app.results import (
     FIGURES,
     MARKERS,

@@ -14,7 +14,7 @@ import torch
 from tqdm import tqdm
 
 from pwan import shapes
-from pwan.app.config import Checked
+from pwan.app.checked import Checked
 from pwan.app.tasks import write_config
 from pwan.app.tasks._settings.scalability import GIGABYTE, MEGABYTE, Settings
 from pwan.bench.cell import Cell, MethodEntry, settings_hash

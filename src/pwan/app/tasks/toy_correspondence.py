@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from scipy.spatial.distance import cdist
 
-from pwan.app.config import Checked
+from pwan.app.checked import Checked
 from pwan.app.tasks import write_config
 from pwan.app.tasks._settings.toy_correspondence import Settings
 from pwan.bench.summary import write_table

@@ -15,7 +15,7 @@ import pandas as pd
 from scipy.signal import find_peaks
 from tqdm import tqdm
 
-from pwan.app.config import Checked
+from pwan.app.checked import Checked
 from pwan.app.tasks import write_config
 from pwan.app.tasks._settings.toy_discrepancies import Settings
 from pwan.bench.summary import write_table

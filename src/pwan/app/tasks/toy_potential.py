@@ -21,7 +21,7 @@ from scipy.optimize import linprog
 from scipy.spatial.distance import cdist
 from tqdm import tqdm
 
-from pwan.app.config import Checked
+from pwan.app.checked import Checked
 from pwan.app.tasks import write_config
 from pwan.app.tasks._settings.toy_potential import Settings
 from pwan.bench.summary import write_table
