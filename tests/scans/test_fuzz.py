@@ -309,7 +309,7 @@ def test_a_folder_that_cannot_be_written_to_is_refused_before_anything_is_read(t
 
 
 COMMANDS = {
-    "pwan": [sys.executable, "-c", "from pwan.app.own_scans import command; command()", "register"],
+    "pwan": [sys.executable, "-c", "from pwan.console import command; command()", "register"],
     "run.py": [sys.executable, str(ROOT / "run.py"), "task=register"],
 }
 
