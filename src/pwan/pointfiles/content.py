@@ -131,14 +131,14 @@ def check_faces(corners: NDArray, points: int) -> None:
 
 
 def checked_faces(
-    counts: Sequence[int], corners: Sequence[int], points: int, notes: list[str]
+    counts: Sequence[int] | NDArray, corners: Sequence[int] | NDArray, points: int, notes: list[str]
 ) -> NDArray[np.int64] | None:
     """(F, K) as :func:`face_array` of checked corners; None without faces."""
-    if not counts:
+    if len(counts) == 0:
         return None
-    flat = np.array(corners, dtype=np.int64)
+    flat = np.asarray(corners, dtype=np.int64)
     check_faces(flat, points)
-    return face_array(np.array(counts, dtype=np.int64), flat, notes)
+    return face_array(np.asarray(counts, dtype=np.int64), flat, notes)
 
 
 def finish(content: Content, path: Path, format: str, drop_invalid: bool) -> PointFile:

@@ -199,6 +199,11 @@ BAD = {
         + ascii_rows(POINTS).encode() + b"3 0 1 7\n",
         "point number 7",
     ),
+    "face before the first": (
+        head("binary_little_endian", f"{VERTEX}element face 1\nproperty list uchar int vertex_index\n")
+        + POINTS.tobytes() + struct.pack("<B3i", 3, 0, -1, 2),
+        "point number -1",
+    ),
     "long list": (
         head("binary_little_endian", f"element a 1\nproperty list uint int n\n{VERTEX}") + b"\xff" * 90,
         "expected 1 rows of element a",

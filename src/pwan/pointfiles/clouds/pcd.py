@@ -271,9 +271,10 @@ def write(stream: BinaryIO, moved: Moved) -> None:
 
 
 def _with_comments(content: bytes, comments: Sequence[str]) -> bytes:
-    """A file with comments behind its first line."""
-    first, end, rest = content.partition(b"\n")
-    return first + end + "".join(f"{line}\n" for line in comments).encode("latin-1") + rest
+    """A file with comments behind its first line, and its header's letters as the reader takes them."""
+    head, data, rest = content.partition(b"\nDATA ")
+    first, *others = head.decode("utf-8").split("\n")
+    return "\n".join([first, *comments, *others]).encode("latin-1") + data + rest
 
 
 def _viewpoint(words: list[str]) -> tuple[float, ...]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pwan.pointfiles import numerals
 from pwan.pointfiles.columns import Asked, chosen, flat, listed, said, unnamed
-from pwan.pointfiles.content import Content, Fault, face_array
+from pwan.pointfiles.content import Content, Fault, checked_faces
 from pwan.pointfiles.ply import header as ply_header
 from pwan.pointfiles.ply.header import ENCODINGS, Element, Property
 
@@ -79,8 +79,7 @@ def read(data: bytes, asked: Asked) -> Content:
                 raise Fault(
                     "expected whole numbers in the faces' lists of vertices, found fractions. Export the file again."
                 )
-            if other.count:
-                faces = face_array(lists[0].counts, lists[0].values.astype(np.int64), notes)
+            faces = checked_faces(lists[0].counts, lists[0].values, len(points), notes)
         elif other.count:
             notes.append(f"left out the element {other.name} ({other.count} rows)")
     kept = {one.name: one.type for one in element.properties if one.count_type is None}
