@@ -242,6 +242,10 @@ BAD = {
     "prose": ("It was a dark and stormy night.\nThe rain fell in torrents.\n" * 40, "30 lines"),
     "web page": ("<!DOCTYPE html>\n<html><body>404</body></html>", "HTML"),
     "pointer of Git LFS": ("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n", "lfs pull"),
+    "a part erased": (
+        b"\xff\xfe-\0" + bytes(300) + joined(PLAIN).encode("utf-16-le"),
+        "zeros in it: a part was erased",
+    ),
     "landmarks cut": (joined("version: 1", "n_points: 12", "{", PLAIN), "closing brace"),
     "binary": (bytes(range(256)) * 3, "raw="),
     "zip": (b"PK\x03\x04abc", "ZIP"),
