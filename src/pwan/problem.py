@@ -1,4 +1,4 @@
-"""The two nouns that travel the whole way: the registration problem and the registration result.
+"""The registration problem and the registration result, which every room passes on.
 
 Shapes: B problems solved at once, r source points, q reference points, D coordinates (2 or 3).
 A single registration is a batch of one.
@@ -28,8 +28,8 @@ class RegistrationProblem:
         distance: (B,) float64 or None; the paper's h, in the units of the points.
         truth: (B, r, D) float64 or None; where each source point belongs, free of noise.
         landmarks: (B, L, 2) int64 or None; rows of the source and of the reference that are known to belong together.
-        landmark_weights: (B, L) float64 or None for equal ones; how much each pair counts beside the others of its
-            problem. Problems with fewer pairs are filled up with any rows of weight 0.
+        landmark_weights: (B, L) float64 or None for equal ones; how much each landmark counts beside the others of its
+            problem. Problems with fewer landmarks are filled up with any rows of weight 0.
         guess: (B, r, D) float64 or None; where the source points may belong, by a coarser registration. PWAN begins
             from there, other methods from the source.
 
@@ -108,14 +108,15 @@ class RegistrationProblem:
             if len(wrong):
                 k, row = wrong[0].tolist()
                 raise ValueError(
-                    f"pair {row}{f' of problem {k}' if b > 1 else ''} names row {int(self.landmarks[k, row, side])} of "
-                    f"the {name}, whose rows are 0 to {count - 1}; correct the pair (rows count from 0)"
+                    f"landmark {row}{f' of problem {k}' if b > 1 else ''} names row "
+                    f"{int(self.landmarks[k, row, side])} of the {name}, whose rows are 0 to {count - 1}; correct it "
+                    "(rows count from 0)"
                 )
         if weights is None:
             return
         if weights.shape != self.landmarks.shape[:2] or weights.dtype != torch.float64:
             raise ValueError(
-                f"landmark_weights must be float64 of shape {tuple(self.landmarks.shape[:2])}, one for each pair; "
+                f"landmark_weights must be float64 of shape {tuple(self.landmarks.shape[:2])}, one for each landmark; "
                 f"got {weights.dtype} of shape {tuple(weights.shape)}"
             )
         if not bool((weights.isfinite() & (weights >= 0)).all()):
@@ -158,8 +159,9 @@ class RegistrationResult:
     Attributes:
         transformed: (B, r, D) the moved source, after refinement; never NaN, also when status is "failed".
         transformed_unrefined: (B, r, D) the moved source as the method proper left it, before refinement.
-        affine: (B, D, D), translation: (B, 1, D), displacement: (B, r, D), such that
-            transformed = source @ affine + translation + displacement.
+        affine: (B, D, D) A, such that transformed = source @ affine + translation + displacement.
+        translation: (B, 1, D) t.
+        displacement: (B, r, D) V.
         matched: (B, r) bool, source points that carry transported mass.
         reference_matched: (B, q) bool, reference points that receive transported mass.
         potential: one callable for each problem, from (N, D) points in input coordinates to (N,) values in input
@@ -200,10 +202,12 @@ class RegistrationResult:
 
 @dataclass(frozen=True)
 class Progress:
-    """What an observer of a running method is told: the step just done, of how many, and where the source is.
+    """What a running method passes to its observer after each step.
 
     Attributes:
-        transformed: computes (B, r, D) in input coordinates when called.
+        step: the number of the step just done, from 1.
+        steps: how many there are at most.
+        transformed: computes where the source is now, (B, r, D) in input coordinates, when called.
         before: how many of the steps lead to where the source begins and leave it where it is; the method's own are
             the others.
     """

@@ -50,7 +50,7 @@ def test_a_large_set_needs_no_square_matrix() -> None:
 
 @pytest.mark.parametrize("kind", ["nonrigid", "affine", "rigid"])
 @pytest.mark.parametrize("modes", [True, False])
-def test_pull_back_is_the_derivative(source: Tensor, kind: str, modes: bool) -> None:
+def test_the_gradient_of_the_parameters_is_the_derivative(source: Tensor, kind: str, modes: bool) -> None:
     basis = Coherence(source, everything(source), 0.5).basis if modes else None
     transform = Transform(kind, source, basis)  # type: ignore[arg-type]
     parameters = transform.parameters
@@ -58,7 +58,7 @@ def test_pull_back_is_the_derivative(source: Tensor, kind: str, modes: bool) -> 
     gradient = torch.randn(source.shape, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
     free = parameters.detach().clone().requires_grad_()
     (expected,) = torch.autograd.grad((transform.points(free) * gradient).sum(), free)
-    torch.testing.assert_close(transform.pull_back(gradient), expected)
+    torch.testing.assert_close(transform.parameter_gradient(gradient), expected)
 
 
 @pytest.mark.parametrize("dimension", [2, 3])

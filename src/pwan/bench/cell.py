@@ -19,7 +19,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Cell:
-    """One family of problems: a shape, how problems are made of it, and the seed that numbers its trials."""
+    """One family of problems.
+
+    Attributes:
+        experiment: whose cell it is; a name for tables and folders.
+        shape: a name of the catalogue.
+        shape_source: "packaged" or "paper".
+        synthesis: how problems are made of the shape.
+        seed: with the number of a trial it gives the trial's problem.
+    """
 
     experiment: str
     shape: str
@@ -51,7 +59,12 @@ AXES = ["shape", "shape_source", *(f.name for f in fields(SynthesisSettings)), "
 
 @dataclass(frozen=True)
 class MethodEntry:
-    """One entry of the list of methods: the YAML's name, the method's file and what differs from its defaults.
+    """One entry of the list of methods.
+
+    Attributes:
+        name: of the YAML.
+        method: of the method's file.
+        options: what differs from the method's defaults.
 
     Raises:
         ValueError: no such method file, or an option that its settings do not have (names the nearest one).

@@ -24,9 +24,17 @@ from pwan.deformation.kernels import KernelSum
 class Coherence:
     """The kernel's eigenbasis on the source points.
 
+    Args:
+        source: (B, r, D) float64.
+        centres: (B, k) indices of source points.
+        beta: width of the kernel, in the units of the source.
+        agree: makes a tensor the same in all processes that share the source; eigenvectors have no sign of their own.
+
     Attributes:
-        basis: (B, r, k) Psi, orthogonal columns with squared lengths ``spectrum`` (B, k).
-        factor, vectors: Phi and E (B, k, k), float64; Psi = Phi E at any points.
+        factor: Phi, float64, a feature map on all of space.
+        vectors: (B, k, k) E, float64, such that Psi = Phi E at any points.
+        spectrum: (B, k) squared lengths of the columns of Psi, largest first.
+        basis: (B, r, k) Psi at the source points; its columns are orthogonal.
     """
 
     def __init__(
@@ -36,9 +44,6 @@ class Coherence:
         beta: float,
         agree: Callable[[Tensor], Tensor] = lambda of_this_process: of_this_process,
     ) -> None:
-        """source (B, r, D) float64, centres (B, k) indices; beta in the units of the source. ``agree`` makes
-        what it is given the same in all processes that share the source: eigenvectors have no sign of their own.
-        """
         factor = nystrom(source, centres, beta)
         self.factor = replace(factor, whitening=agree(factor.whitening))
         phi = self.factor.basis(source)  # (B, r, k)

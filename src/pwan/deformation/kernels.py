@@ -42,9 +42,11 @@ class KernelSum:
     """V(x) = sum_l K(x, c_l) w_l in normalised coordinates; with no centres it is zero.
 
     Attributes:
-        centres: (k, D). weights: (k, D).
+        centres: (k, D) c.
+        weights: (k, D) w.
         kernel: "gaussian", exp(-d^2 / (2 beta^2)); or "thin_plate", d^2 log d in 2-D and -d in 3-D
-            (:func:`thin_plate_kernel`). beta: the Gaussian's width.
+            (:func:`thin_plate_kernel`).
+        beta: the Gaussian's width.
     """
 
     centres: Tensor

@@ -1,9 +1,8 @@
 """A found transform as a function on all of space: y -> y A + t + V(y), its Jacobian, and where it folds.
 
 The displacement is V(y) = sum_l K(y, c_l) w_l, a kernel sum around a few centres. PWAN's is the out-of-sample Nystrom
-extension of its modes: V = Psi W with Psi = Phi E and Phi(y) = K(y, landmarks) U S^(-1/2), so the landmarks are the
-centres and w = U S^(-1/2) E W. The same form holds the displacements of CPD and BCPD (Gaussian kernels) and
-thin-plate splines.
+extension of its modes: V = Psi W with Psi = Phi E and Phi(y) = K(y, centres) U S^(-1/2), so w = U S^(-1/2) E W. The
+same form holds the displacements of CPD and BCPD (Gaussian kernels) and thin-plate splines.
 
 Shapes: M points, D coordinates, k centres. Points are rows, and a Jacobian's entry [i, j] is d moved_j / d y_i, so that
 the Jacobian of y -> y A is A.
@@ -42,8 +41,10 @@ class SpaceTransform:
     them a Gaussian V fades and the affine part alone is left; a thin-plate V does not fade.
 
     Attributes:
-        frame: of this problem alone. affine: (D, D), translation: (1, D), displacement: in the frame's normalised
-            coordinates.
+        frame: of this problem alone; the other fields are in its normalised coordinates.
+        affine: (D, D) A.
+        translation: (1, D) t.
+        displacement: V.
     """
 
     frame: Frame
@@ -112,7 +113,7 @@ class SpaceTransform:
         }
 
     def save(self, path: str | Path) -> None:
-        """Keep it whole in a file (npz, under the very name given), which appears in one move.
+        """Write all of it to a file (npz, under exactly the name given), which appears in one move.
 
         Raises:
             OSError: the file cannot be written.
@@ -133,7 +134,8 @@ class SpaceTransform:
         """The transform that :meth:`save` kept; it gives the same points to the bit.
 
         Raises:
-            OSError: no such file, or it cannot be read. ValueError: it holds no transform.
+            OSError: no such file, or it cannot be read.
+            ValueError: it does not hold a transform.
         """
         try:
             with open(path, "rb") as file, np.load(file, allow_pickle=False) as kept:

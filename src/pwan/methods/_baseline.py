@@ -33,8 +33,12 @@ class Fit:
     """What a method found for one problem, in normalised coordinates: moved = source @ affine + translation + V.
 
     Attributes:
-        affine: (D, D). translation: (D,). displacement: (r, D), V.
-        steps: steps taken. stop_reason: in words. history: one number a step for each name.
+        affine: (D, D).
+        translation: (D,).
+        displacement: (r, D), V.
+        steps: steps taken.
+        stop_reason: in words.
+        history: one number a step for each name.
         on_space: makes V as a function of any point, asked for when the fit is good; None where the method knows it at
             the source points only.
     """

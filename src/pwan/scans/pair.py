@@ -11,12 +11,12 @@ import numpy as np
 from pwan.normalisation import EXTENT_RATIO
 from pwan.pointfiles import PointFile, read_points
 from pwan.randomness import numpy_generator
-from pwan.scans.landmarks import Landmarks, located, read_landmarks
+from pwan.scans.landmarks import Landmarks, locate, read_landmarks
 from pwan.scans.settings import LIMIT, ScanSettings
 from pwan.shapes.surface import sample_surface
 
-APART = 1e-12  # ratio of two sets' extents at which the smaller one is a point in the frame of the larger one
-SMALLEST = 1e-30  # extent of a set; squares of smaller ones leave float32, and only damaged files hold them
+LEAST_EXTENT_RATIO = 1e-12  # of two sets; below it the smaller one is a point in the frame of the larger one
+LEAST_EXTENT = 1e-30  # of a set, in its units; squares of smaller ones leave float32, and only damaged files hold them
 
 
 @dataclass(frozen=True)
@@ -24,12 +24,14 @@ class Pair:
     """Two point files, and what of them is registered.
 
     Attributes:
-        source_file, reference_file: as they were read.
+        source_file: as it was read.
+        reference_file: as it was read.
         source: (r, D) the points that are registered: all of the file's, a random part, or points of its surface.
         source_rows: (r,) their numbers among the file's points, None for points of its surface.
-        reference: (q, D), reference_rows: (q,) the same of the reference.
-        landmarks: pairs that are known to belong together, all of whose points are registered; None without any.
+        reference: (q, D) the points that are registered: all of the file's, or a random part.
+        reference_rows: (q,) their numbers among the file's points.
         notes: what was decided on the way, in sentences that name the file.
+        landmarks: all of their points are registered; None without any.
     """
 
     source_file: PointFile
@@ -48,11 +50,11 @@ class Pair:
 
 
 def read_pair(settings: ScanSettings) -> Pair:
-    """Read both files, and the pairs between them where some are known.
+    """Read both files, and the landmarks where there are some.
 
     Raises:
-        OSError: a file is not there or cannot be read.
-        ValueError: a file's content is at fault, or both cannot be registered onto each other; names the file.
+        OSError: a file does not exist or cannot be read.
+        ValueError: the content of a file is invalid, or the two cannot be registered onto each other; names the file.
     """
     source, reference = _read(settings, "source"), _read(settings, "reference")
     (_, d), (_, other) = source.points.shape, reference.points.shape
@@ -70,20 +72,21 @@ def read_pair(settings: ScanSettings) -> Pair:
                 f"{file.path} holds {len(file.points)} points; expected at least {d + 1} in {d}-D. Check that the "
                 "export wrote all of them"
             )
-        if extent < SMALLEST:
+        if extent < LEAST_EXTENT:
             apart = f" within {extent:g}" if extent else ""
             raise ValueError(
                 f"{file.path} holds the same point {len(file.points)} times{apart}; expected points that differ. Check "
                 "that the export wrote them as they are"
             )
-    if not (settings.scale or APART < extents[0] / extents[1] < 1 / APART):
+    if not (settings.scale or LEAST_EXTENT_RATIO < extents[0] / extents[1] < 1 / LEAST_EXTENT_RATIO):
         raise ValueError(
             f"{source.path} extends over {extents[0]:g} and {reference.path} over {extents[1]:g}; expected the same "
             "units in both. Convert one of them, or look for the scale with scale=true"
         )
-    known, weights = np.empty((0, 2), dtype=np.int64), np.empty(0)
+    rows_in_files, weights = np.empty((0, 2), dtype=np.int64), np.empty(0)
     if settings.landmarks is not None:
-        known, weights = located(read_landmarks(settings.landmarks), settings.landmarks, source, reference, notes)
+        listed = read_landmarks(settings.landmarks)
+        rows_in_files, weights = locate(listed, settings.landmarks, source, reference, notes)
     rows: np.ndarray | None
     if settings.sample is not None:
         if source.triangles is None or not len(source.triangles) or d != 3:
@@ -93,15 +96,15 @@ def read_pair(settings: ScanSettings) -> Pair:
         draw = numpy_generator(settings.seed, "scan", "surface")
         points, rows = sample_surface(source.points, source.triangles, settings.sample, draw), None
         notes.append(f"{source.path.name}: {settings.sample} points drawn on its faces are registered")
-        here = len(points) + np.arange(len(known))  # the pairs' vertices follow the drawn points
-        points = np.concatenate((points, source.points[known[:, 0]]))
+        y_rows = len(points) + np.arange(len(rows_in_files))  # the landmarks' vertices follow the drawn points
+        points = np.concatenate((points, source.points[rows_in_files[:, 0]]))
     else:
-        points, rows = _part(source, settings.seed, "source", notes, known[:, 0])
-        here = np.searchsorted(rows, known[:, 0])
-    staying, staying_rows = _part(reference, settings.seed, "reference", notes, known[:, 1])
-    registered = np.column_stack((here, np.searchsorted(staying_rows, known[:, 1])))
-    pairs = Landmarks(known, weights, registered) if len(known) else None
-    return Pair(source, reference, points, rows, staying, staying_rows, tuple(notes), pairs)
+        points, rows = _part(source, settings.seed, "source", notes, rows_in_files[:, 0])
+        y_rows = np.searchsorted(rows, rows_in_files[:, 0])
+    staying, staying_rows = _part(reference, settings.seed, "reference", notes, rows_in_files[:, 1])
+    registered = np.column_stack((y_rows, np.searchsorted(staying_rows, rows_in_files[:, 1])))
+    landmarks = Landmarks(rows_in_files, weights, registered) if len(rows_in_files) else None
+    return Pair(source, reference, points, rows, staying, staying_rows, tuple(notes), landmarks)
 
 
 def _part(file: PointFile, seed: int, name: str, notes: list[str], needed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -111,19 +114,19 @@ def _part(file: PointFile, seed: int, name: str, notes: list[str], needed: np.nd
         return file.points, np.arange(len(file.points))
     rows = np.sort(numpy_generator(seed, "scan", name).choice(len(file.points), LIMIT, replace=False))
     rows = np.union1d(rows, needed)
-    beside = " or of a known pair" if len(needed) else ""
+    beside = " or of a landmark" if len(needed) else ""
     notes.append(f"{file.path.name}: {len(rows)} of {len(file.points)} points are registered, chosen at random{beside}")
     return file.points[rows], rows
 
 
 def doubtful_units(source: np.ndarray, reference: np.ndarray) -> str:
     """A sentence where the extents of two sets differ more than threefold, else nothing."""
-    here, there = (float(np.sqrt(points.var(0).sum())) for points in (source, reference))  # RMS radii
-    if 1 / EXTENT_RATIO <= here / there <= EXTENT_RATIO:
+    y_radius, x_radius = (float(np.sqrt(points.var(0).sum())) for points in (source, reference))  # RMS
+    if 1 / EXTENT_RATIO <= y_radius / x_radius <= EXTENT_RATIO:
         return ""
     return (
-        f"the extents differ more than threefold (RMS radius {here:.4g} against {there:.4g}): are both in the same "
-        "units? scale=true looks for the scale"
+        f"the extents differ more than threefold (RMS radius {y_radius:.4g} against {x_radius:.4g}): are both in the "
+        "same units? scale=true looks for the scale"
     )
 
 

@@ -76,7 +76,16 @@ def run_cell(
     ``last_run.json``, ``points/`` and ``wandb/`` in ``folder``.
 
     Args:
+        cell: whose problems are registered.
+        entries: the methods.
+        folder: of the results.
+        trials: how many.
+        workers: see :func:`pwan.bench.trials.choose_workers`.
+        tracking: whether and where to track in W&B.
         config: the configuration for ``config.yaml`` and W&B; gets the methods' settings as they are used in this cell.
+        trainer: who drives PWAN's steps.
+        retry_failed: run failed trials again.
+        pictures: kinds of them, see :class:`Settings`.
 
     Raises:
         ValueError: settings of a method that do not fit the cell's problems; nothing was run.

@@ -27,7 +27,13 @@ NAN = float("nan")
 
 @dataclass(frozen=True)
 class Quantity:
-    """One line of the table: its name, the transport problem, and what its value is divided by."""
+    """One line of the table.
+
+    Attributes:
+        name: such as L_M,25.
+        problem: the transport problem.
+        divisor: what its value is divided by.
+    """
 
     name: str
     problem: TransportProblem

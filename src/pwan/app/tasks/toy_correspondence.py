@@ -92,10 +92,10 @@ def dual_threshold(reference: np.ndarray, source: np.ndarray, mass: float) -> fl
     """
     if mass != round(mass) or mass >= min(len(reference), len(source)):
         return None
-    before, here, after = (
+    less, exactly, more = (
         partial_wasserstein(reference, source, mass=m).value if m > 0 else 0.0 for m in (mass - 1, mass, mass + 1)
     )
-    return (after - before) / 2 if after - here > here - before else None
+    return (more - less) / 2 if more - exactly > exactly - less else None
 
 
 def _pairs(name: str, plan: np.ndarray, cost: np.ndarray) -> list[dict[str, Any]]:

@@ -17,12 +17,21 @@ if TYPE_CHECKING:
 class Settings:
     """Settings of the soft assignment. Lengths in units of the reference's RMS radius.
 
+    Of the settings up to ``affine_ridge``, None follows from whether all of the source is to be matched
+    (:class:`pwan.registration.soft_assignment.SoftSettings`).
+
     Attributes:
-        steps, sigma_start, sigma_end, scalings, slack, smoothness, affine_ridge: as in
-            :class:`pwan.registration.soft_assignment.SoftSettings`; None follows from whether all of the source is
-            to be matched.
-        beta: width of the kernel exp(-d^2 / (2 beta^2)) whose modes make the displacement. rank: how many of them.
-        pull: of known pairs, as PWAN's.
+        steps: annealing steps; sigma falls geometrically from ``sigma_start`` to ``sigma_end``.
+        sigma_start: of the first step.
+        sigma_end: of the last step.
+        scalings: alternating row and column scalings a step.
+        slack: kernel value at which a point would rather stay unmatched.
+        smoothness: ridge on the modes' coefficients, times sigma^2.
+        affine_ridge: ridge on the change of the affine part, times sigma^2.
+        beta: width of the kernel exp(-d^2 / (2 beta^2)) whose modes make the displacement.
+        rank: how many modes there are.
+        pull: of the landmarks, as PWAN's.
+        normalisation: see :func:`pwan.normalisation.normalise`.
     """
 
     steps: int | None = None

@@ -34,7 +34,8 @@ class Start:
         comments: (line number, line without its sign) of comments before them.
         declared: the count line's number of points.
         chemistry: the file is an XYZ of atoms; symbols_first: with atomic numbers in its first column.
-        names_at: the line of the header's names. counted_at: the count line.
+        names_at: the line of the header's names.
+        counted_at: the count line.
         suffix: of the file's name.
     """
 
