@@ -52,8 +52,8 @@ class PointFile:
         rows: (N,) int64, for each point its number in the file, from 0; with gaps where points were left out.
         count: how many points the file holds, those that were left out among them.
         notes: what was decided: which columns, how many points dropped, how many distinct vertices.
-        path, format: the file, and what it was read as: ply, obj, off, stl, pcd, text, npy, npz, las, laz, mat, markups
-            or raw.
+        path: the file.
+        format: what it was read as: ply, obj, off, stl, pcd, text, npy, npz, las, laz, mat, markups or raw.
         layout: how the file was laid out, for one who writes the like of it; its keys depend on the format.
     """
 
