@@ -133,6 +133,48 @@ def test_both_ways_in_give_the_same_files_and_results_are_not_written_over(files
     assert run_py(["task=register", *named, f"output={tmp_path / 'one'}", "overwrite=true", "seed=1"], conf=conf) == 0
 
 
+@pytest.mark.parametrize("numbers", [False, True])
+def test_columns_are_named_for_each_file_or_for_both(files, tmp_path, capsys, numbers):
+    """And what is read as x, y and z is said in any case, with the settings' names."""
+    source, reference = (read_points(path).points for path in files)
+    for name, points in (("c.csv", source), ("d.csv", reference)):
+        table = pd.DataFrame(points, columns=["u", "v", "w"])
+        table.insert(0, "t", 0.5)
+        table.to_csv(tmp_path / name, index=False)
+    pair = [tmp_path / "c.csv", tmp_path / "d.csv"]
+    assert register(*pair, f"output={tmp_path / 'none'}", *QUICK) == 2
+    said = capsys.readouterr().err
+    assert "c.csv: line 1: expected columns named x, y and z, found t, u, v, w." in said
+    assert "by source_columns='A,B,C'" in said
+    choice = "2,3,4" if numbers else "u,v,w"
+    assert register(*pair, f"columns={choice}", f"output={tmp_path / 'both'}", *QUICK) == 0
+    said = capsys.readouterr().out
+    assert "c.csv: x, y, z: the columns u, v, w (others by source_columns='A,B,C')" in said
+    assert "d.csv: x, y, z: the columns u, v, w (others by reference_columns='A,B,C')" in said
+    each = [f"source_columns={choice}", "columns=t", f"reference_columns={choice}"]  # of one file counts more
+    assert register(*pair, *each, f"output={tmp_path / 'each'}", *QUICK) == 0
+    (one, two) = (json.loads((tmp_path / name / "result.json").read_text()) for name in ("both", "each"))
+    assert one["transform"] == two["transform"] and one["settings"]["columns"] == choice
+
+
+def test_flagged_points_are_left_out_unless_kept(files, tmp_path, capsys):
+    import laspy
+
+    cloud = laspy.LasData(laspy.LasHeader(version="1.4", point_format=6))
+    cloud.header.scales = np.full(3, 1e-6)
+    cloud.x, cloud.y, cloud.z = read_points(files[0]).points.T
+    cloud.classification[:5] = 7
+    cloud.write(tmp_path / "c.las")
+    count = len(cloud.points)
+    for setting, left in (((), count - 5), (("keep_flagged=true",), count)):
+        folder = tmp_path / f"of {left}"
+        assert register(tmp_path / "c.las", files[1], f"output={folder}", *QUICK, *setting) == 0
+        assert json.loads((folder / "result.json").read_text())["source"]["points"] == left
+        assert ("classified as noise (7, 18); keep_flagged=true keeps them" in capsys.readouterr().out) == (
+            left < count
+        )
+
+
 def test_inputs_come_from_a_file_and_names_may_hold_anything(files, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     odd = tmp_path / "scan [2], a=b ${x} (copy).ply"
@@ -145,6 +187,17 @@ def test_inputs_come_from_a_file_and_names_may_hold_anything(files, tmp_path, mo
     assert (tmp_path / "here" / "scan [2], a=b ${x} (copy)_registered.ply").exists()
     assert json.loads((tmp_path / "here" / "result.json").read_text())["mass"] == 90
     assert register(odd.name, "b.csv", "output=again", *QUICK) == 0
+
+
+@pytest.mark.parametrize("path", [r"C:\Users\me\a.ply", r"C:\temp\new.ply", r"D:\scans\b.ply"])
+def test_a_backslash_in_double_quotes_is_named_with_its_line(tmp_path, capsys, path):
+    (tmp_path / "in.yaml").write_text(f'# mine\nsource: "{path}"\nreference: b.csv\n')
+    assert register(f"inputs={tmp_path / 'in.yaml'}") == 2
+    said = capsys.readouterr().err
+    assert "in.yaml: line 2: a backslash in double quotes" in said and f"single quotes, as it is: '{path}'" in said
+    (tmp_path / "in.yaml").write_text(f"source: '{path}'\nreference: b.csv\n")
+    assert register(f"inputs={tmp_path / 'in.yaml'}") == 2
+    assert f"{path}: there is no such file" in capsys.readouterr().err
 
 
 WRONG = [

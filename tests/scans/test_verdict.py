@@ -96,6 +96,9 @@ def test_settled_by_hand():
         ("b.c.xyz.gz", ("b.c", ".xyz.gz")),
         ("scan", ("scan", "")),
         (".hidden", (".hidden", "")),
+        ("F.mrk.json", ("F", ".mrk.json")),
+        ("F.MRK.JSON.gz", ("F", ".MRK.JSON.gz")),
+        ("mrk.json", ("mrk", ".json")),
     ],
 )
 def test_names_of_files(tmp_path, path, parts):

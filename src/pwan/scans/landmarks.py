@@ -13,7 +13,7 @@ from pwan.pointfiles import PointFile
 from pwan.pointfiles.content import Fault
 from pwan.pointfiles.encodings import decoded
 from pwan.pointfiles.numerals import number
-from pwan.pointfiles.separators import Separator, found_in, without_comment
+from pwan.pointfiles.text.separators import Separator, found_in, without_comment
 
 SIDES = ("source", "reference")
 LARGEST = 2**53  # from here on a number read as a float may be another one

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,20 +56,15 @@ def read_pair(settings: ScanSettings) -> Pair:
         OSError: a file does not exist or cannot be read.
         ValueError: the content of a file is invalid, or the two cannot be registered onto each other; names the file.
     """
-    source, reference = (
-        read_points(path, key=key, raw=raw, drop_invalid=settings.drop_invalid)
-        for path, key, raw in (
-            (settings.source, settings.source_key, settings.source_raw),
-            (settings.reference, settings.reference_key, settings.reference_raw),
-        )
-    )
+    source, reference = _read(settings, "source"), _read(settings, "reference")
     (_, d), (_, other) = source.points.shape, reference.points.shape
     if d != other:
         raise ValueError(
             f"{source.path} has {d} coordinates a point and {reference.path} has {other}; expected as many in both. "
-            "Drop or add a coordinate in one of them, or name the columns with source_key= or reference_key="
+            "Drop or add a coordinate in one of them, or name the columns with source_columns= or reference_columns="
         )
-    notes = [f"{file.path.name}: {note}" for file in (source, reference) for note in file.notes]
+    both = {"source": source, "reference": reference}
+    notes = [f"{file.path.name}: {_in_words_of(role, note)}" for role, file in both.items() for note in file.notes]
     extents = [float(np.ptp(file.points, axis=0).max()) for file in (source, reference)]
     for file, extent in zip((source, reference), extents, strict=True):
         if len(file.points) < d + 1:
@@ -134,13 +130,32 @@ def doubtful_units(source: np.ndarray, reference: np.ndarray) -> str:
     )
 
 
+def _read(settings: ScanSettings, role: str) -> PointFile:
+    try:
+        return read_points(
+            getattr(settings, role),
+            key=getattr(settings, f"{role}_key"),
+            columns=getattr(settings, f"{role}_columns") or settings.columns,
+            raw=getattr(settings, f"{role}_raw"),
+            drop_invalid=settings.drop_invalid,
+            keep_flagged=settings.keep_flagged,
+        )
+    except ValueError as error:
+        raise ValueError(_in_words_of(role, str(error))) from error
+
+
+def _in_words_of(role: str, text: str) -> str:
+    """A sentence about a file with the settings' names for what :func:`pwan.read_points` calls key, columns and raw."""
+    return re.sub(r"(?<=[\s(])(key|columns|raw)(?==['NA-Za-z])", rf"{role}_\1", text)
+
+
 def stem(path: Path) -> str:
     """The file's name without its suffix, and without that below .gz."""
-    inner = path.with_suffix("") if path.suffix.lower() == ".gz" else path
-    return inner.stem or inner.name
+    return path.name.removesuffix(suffixes(path)) or path.name
 
 
 def suffixes(path: Path) -> str:
-    """The suffix of the file, with .gz where it ends so."""
+    """The suffix of the file, with .gz where it ends so; .mrk.json is one."""
     inner = path.with_suffix("") if path.suffix.lower() == ".gz" else path
-    return inner.suffix + (path.suffix if inner != path else "")
+    double = ".mrk" if inner.name.lower().endswith(".mrk.json") else ""
+    return inner.name[-len(double + inner.suffix) :] * bool(inner.suffix) + (path.suffix if inner != path else "")

@@ -35,6 +35,10 @@ class ScanSettings:
         seed: the same seed gives the same result.
         drop_invalid: leave out points with NaN or infinite coordinates.
         overwrite: write over results that exist.
+        keep_flagged: take points that a LAS file flags as withheld or as noise, which are left out otherwise.
+        columns: which columns of both files are the coordinates, as ``columns`` of :func:`pwan.read_points`.
+        source_columns: of the source's file, in place of ``columns``.
+        reference_columns: the same of the reference's file.
         source_key: of the source's file, as ``key`` of :func:`pwan.read_points`.
         reference_key: the same of the reference's file.
         source_raw: of the source's file, as ``raw`` of :func:`pwan.read_points`.
@@ -55,6 +59,10 @@ class ScanSettings:
     seed: int = 0
     drop_invalid: bool = False
     overwrite: bool = False
+    keep_flagged: bool = False
+    columns: str | None = None
+    source_columns: str | None = None
+    reference_columns: str | None = None
     source_key: str | None = None
     reference_key: str | None = None
     source_raw: str | None = None

@@ -8,29 +8,31 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pwan.extras import needs
 from pwan.pointfiles import numerals
-from pwan.pointfiles.columns import chosen, flat, listed
+from pwan.pointfiles.columns import Asked, Key, chosen, flat, listed, said, unnamed
 from pwan.pointfiles.content import Content, Fault
+from pwan.pointfiles.moved import Moved, coordinate_types, extra_columns, text_rows, write_all
 
 WORDS = ("VERSION", "FIELDS", "SIZE", "TYPE", "COUNT", "WIDTH", "HEIGHT", "VIEWPOINT", "POINTS", "DATA")
 LARGEST_RATIO = 100  # of bytes to packed bytes; three bytes of LZF stand for 264 at most
 SINGLE = ("WIDTH", "HEIGHT", "POINTS", "DATA")  # words that one value follows
+KINDS = {"f": "F", "i": "I", "u": "U"}  # numpy's letter: the header's
 SIZES = {"F": (4, 8), "I": (1, 2, 4, 8), "U": (1, 2, 4, 8)}
 
 
-def read(data: bytes, key: str | Sequence[str] | None) -> Content:
+def read(data: bytes, asked: Asked) -> Content:
     """The points and other fields of a PCD file; fields named "_" are padding.
 
     Raises:
         Fault: anything that is not as the header promises.
     """
-    header, body, line = _header(data)
+    header, body, line, comments = _header(data)
     names = header["FIELDS"]
     sizes, counts = ([int(word) for word in header[which]] for which in ("SIZE", "COUNT"))
     types = [word.upper() for word in header["TYPE"]]
@@ -65,33 +67,35 @@ def read(data: bytes, key: str | Sequence[str] | None) -> Content:
         "height": height,
         "viewpoint": header["VIEWPOINT"],
         "types": declared,
+        "comments": comments,
     }
-    return _content(columns, names, key, layout)
+    return _content(columns, names, asked.columns, layout)
 
 
-def _content(columns: list[NDArray], names: list[str], key: str | Sequence[str] | None, layout: dict) -> Content:
+def _content(columns: list[NDArray], names: list[str], choice: Key | None, layout: dict) -> Content:
     scalar = [name for name, column in zip(names, columns, strict=True) if column.ndim == 1 and name != "_"]
     if len(set(scalar)) < len(scalar):
         raise Fault(f"expected each field once, found {listed(names)}. Export the file again.")
-    places = chosen(scalar, key, "fields")
+    places = chosen(scalar, choice, "fields")
     if places is None:
-        raise Fault(f"expected fields x, y and z, found {listed(names)}. Name the coordinates by key='a,b,c'.")
+        raise unnamed("fields", names)
     by_name = {name: column for name, column in zip(names, columns, strict=True) if name != "_"}
-    asked = [scalar[place] for place in places]
-    notes = []
-    if flat(scalar, [by_name[name].dtype.str for name in scalar], places, key):
+    axes = [scalar[place] for place in places]
+    notes = [said(axes, "the fields")]
+    if flat(scalar, [by_name[name].dtype.str for name in scalar], places, choice):
         notes.append("the points have two coordinates")
     if "_" in names:
         notes.append("left out padding (fields named _)")
     if layout["height"] > 1:
         notes.append(f"an organised cloud of {layout['width']} × {layout['height']} points, read row by row")
-    layout["coordinates"] = tuple(asked)
-    points = np.column_stack([by_name.pop(name).astype(np.float64) for name in asked])
+    layout["coordinates"] = tuple(axes)
+    points = np.column_stack([by_name.pop(name).astype(np.float64) for name in axes])
     return Content(points, by_name, None, notes, layout)
 
 
-def _header(data: bytes) -> tuple[dict[str, list[str]], bytes, int]:
-    """The header's words, the body, and the number of the body's first line."""
+def _header(data: bytes) -> tuple[dict[str, list[str]], bytes, int, tuple[str, ...]]:
+    """The header's words, the body, the number of the body's first line, and comments but for the format's own."""
+    comments: list[str] = []
     header: dict[str, list[str]] = {}
     offset, at = 0, 0
     while "DATA" not in header:
@@ -104,6 +108,8 @@ def _header(data: bytes) -> tuple[dict[str, list[str]], bytes, int]:
         words = data[offset:end].decode("latin-1").split()
         offset = end + 1
         if not words or words[0].startswith("#"):
+            if words and words[:2] != ["#", ".PCD"]:
+                comments.append(" ".join(words))
             continue
         word = {"COLUMNS": "FIELDS"}.get(words[0].upper(), words[0].upper())
         if word not in WORDS or word in header or len(words) < 2:
@@ -125,7 +131,7 @@ def _header(data: bytes) -> tuple[dict[str, list[str]], bytes, int]:
     header.setdefault("COUNT", ["1"] * len(header["FIELDS"]))
     header.setdefault("HEIGHT", ["1"])
     header.setdefault("VIEWPOINT", ["0", "0", "0", "1", "0", "0", "0"])
-    return header, data[offset:], at + 1
+    return header, data[offset:], at + 1, tuple(comments)
 
 
 def _ascii(
@@ -216,3 +222,72 @@ def _short(points: int, held: int) -> Fault:
 
 def _line(error: Exception) -> str:
     return re.sub(r"\s+", " ", f"{type(error).__name__} {error}")[:120]
+
+
+def write(stream: BinaryIO, moved: Moved) -> None:
+    """The source's encoding, viewpoint, fields and types, then the extra fields; padding is not carried."""
+    with needs("scans", "writing PCD"):
+        from pypcd4 import Encoding, MetaData, PointCloud
+
+    layout, count = moved.like.layout, len(moved.points)
+    names, declared = layout["coordinates"], layout["types"]
+    types = coordinate_types(moved, [np.dtype(declared[name]) for name in names])
+    axes = {name: column.astype(type) for name, column, type in zip(names, moved.points.T, types, strict=True)}
+    columns = {
+        name: axes[name] if name in axes else _as_declared(moved.fields[name], np.dtype(declared[name]))
+        for name in declared
+    }
+    columns |= extra_columns(moved, types[0])
+    width, height = layout["width"], layout["height"]
+    if width * height != count:
+        width, height = count, 1
+        if layout["height"] > 1:
+            moved.notes.append("the organised cloud is written as one row, because points were dropped from it")
+    kind = Encoding(layout["data"])
+    header: dict[str, Any] = {
+        "fields": tuple(columns),
+        "size": tuple(column.dtype.itemsize for column in columns.values()),
+        "type": tuple(KINDS[column.dtype.kind] for column in columns.values()),
+        "count": tuple(1 if column.ndim == 1 else column.shape[1] for column in columns.values()),
+        "viewpoint": _viewpoint(layout["viewpoint"]),
+    }
+    meta = MetaData(**header, points=count, width=width, height=height, data=kind)
+    if kind is Encoding.ASCII:  # pypcd4 rounds to ten decimals
+        stream.write(_with_comments(meta.compose_header().encode(), layout["comments"]))
+        write_all(stream, text_rows(list(columns.values())))
+        return
+    rows = np.zeros(count, meta.build_dtype())
+    for name, column in columns.items():
+        if column.ndim == 1:
+            rows[name] = column
+            continue
+        # packed, a field stands point by point, while pypcd4 packs one component after the other
+        parts = column.reshape(column.shape[1], count) if kind is Encoding.BINARY_COMPRESSED else column.T
+        for place, part in enumerate(parts):
+            rows[f"{name}__{place:04d}"] = part
+    held = io.BytesIO()
+    PointCloud(meta, rows).save(held, kind)
+    stream.write(_with_comments(held.getvalue(), layout["comments"]))
+
+
+def _with_comments(content: bytes, comments: Sequence[str]) -> bytes:
+    """A file with comments behind its first line, and its header's letters as the reader takes them."""
+    head, data, rest = content.partition(b"\nDATA ")
+    first, *others = head.decode("utf-8").split("\n")
+    return "\n".join([first, *comments, *others]).encode("latin-1") + data + rest
+
+
+def _viewpoint(words: list[str]) -> tuple[float, ...]:
+    """The seven numbers of the header's line; those of no viewpoint where it holds something else."""
+    values = [numerals.number(word) for word in words]
+    found = tuple(value for value in values if value is not None)
+    return found if len(found) == len(values) == 7 else (0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)
+
+
+def _as_declared(values: NDArray, declared: np.dtype) -> NDArray:
+    """The values in the header's type, unless that is whole and cannot hold them."""
+    if declared.kind == "f":
+        return values.astype(declared)
+    with np.errstate(all="ignore"):
+        cast = values.astype(declared)
+    return cast if np.array_equal(cast, values) else values

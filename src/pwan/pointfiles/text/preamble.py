@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 from pwan.pointfiles import numerals
 from pwan.pointfiles.columns import coordinates, listed
 from pwan.pointfiles.content import Fault
-from pwan.pointfiles.separators import Separator, without_comment
+from pwan.pointfiles.text.separators import Separator, without_comment
 
 SAMPLE = 200  # rows by which separator and header are judged
 HEADS = 30  # lines of text that may stand before the first row
 _COUNT = re.compile(r"\d{1,15}")
+_COLUMNS = re.compile(r"columns\s*=\s*", re.IGNORECASE)  # of 3D Slicer's .fcsv, in front of the names
+_PROPERTIES = re.compile(r"\s*\bProperties=([\w:]+)")  # of the extended XYZ
 _ATOM = re.compile(
     r"\s*([A-Za-z][A-Za-z0-9_]*|\d{1,3})((?:\s+[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eEdD][+-]?\d+)?){3,})(\s.*)?"
 )
@@ -33,6 +35,8 @@ class Start:
         declared: the count line's number of points.
         chemistry: the file is an XYZ of atoms; symbols_first: with atomic numbers in its first column.
         names_at: the line of the header's names.
+        counted_at: the count line.
+        suffix: of the file's name.
     """
 
     offset: int = 0
@@ -44,6 +48,8 @@ class Start:
     chemistry: bool = False
     symbols_first: bool = False
     names_at: int = 0
+    counted_at: int = 0
+    suffix: str = ""
 
     def lines(self, text: str) -> Iterator[tuple[int, str]]:
         """(line number, line) from the first row on."""
@@ -64,7 +70,7 @@ def landmarks(text: str) -> str:
 
 def found(text: str, suffix: str, notes: list[str]) -> Start:
     """Read up to the first row, and a sample of rows."""
-    start = Start()
+    start = Start(suffix=suffix)
     _chemistry(text, suffix, start, notes)
     offset, at = start.offset, start.line
     while offset < len(text) and len(start.sample) < SAMPLE:
@@ -74,13 +80,13 @@ def found(text: str, suffix: str, notes: list[str]) -> Start:
         bare = without_comment(line)
         if not bare:
             if line and not start.sample:
-                start.comments.append((at, line.lstrip("#/%! ")))
+                start.comments.append((at, _COLUMNS.sub("", line.lstrip("#/%! "))))
         elif start.sample:
             start.sample.append((at, bare))
         elif _COUNT.fullmatch(bare) and start.declared is None:
-            start.declared = int(bare)
+            start.declared, start.counted_at = int(bare), at
             notes.append(f"line {at} counts the points")
-        elif _is_text(bare):
+        elif _is_text(bare) or _is_title(bare, text[end + 1 : end + 200], start, at):
             start.heads.append((at, bare))
             if len(start.heads) > HEADS:
                 raise Fault(
@@ -105,6 +111,18 @@ def _is_text(line: str) -> bool:
     return not any(numerals.number(word) is not None or re.match(r"[+-]?\.?\d", word) for word in words)
 
 
+def _is_title(line: str, behind: str, start: Start, at: int) -> bool:
+    """Whether a line right behind the count line is a title, such as "frame 1", before rows that begin with numbers."""
+    first, following = line.split()[0], behind.split("\n", 1)[0].split()
+    if start.declared is None or at != start.counted_at + 1 or not following:
+        return False
+    return (
+        numerals.number(first) is None
+        and re.match(r"[+-]?[.,]?\d", first) is None
+        and (numerals.number(following[0]) is not None)
+    )
+
+
 def _chemistry(text: str, suffix: str, start: Start, notes: list[str]) -> None:
     """Recognise the XYZ of atoms: a count, a comment of any kind, then a symbol or atomic number before x, y and z."""
     lines = text[:100_000].split("\n", 3)
@@ -127,10 +145,10 @@ def _chemistry(text: str, suffix: str, start: Start, notes: list[str]) -> None:
         start.symbols_first = True
     elif _ATOM.fullmatch(lines[1]):
         return
-    start.chemistry, start.declared = True, int(lines[0])
+    start.chemistry, start.declared, start.counted_at = True, int(lines[0]), 1
     start.offset, start.line = len(lines[0]) + len(lines[1]) + 2, 3
     notes.append(f"an XYZ file of {start.declared} atoms: coordinates follow the symbol")
-    if (kinds := re.search(r"Properties=([\w:]+)", lines[1])) is not None:
+    if (kinds := _PROPERTIES.search(lines[1])) is not None:
         parts = kinds.group(1).split(":")
         names: list[str] = []
         for name, _, count in zip(parts[::3], parts[1::3], parts[2::3], strict=False):
@@ -192,6 +210,31 @@ def _are_row_names(cells: list[str]) -> bool:
     """Whether the first column holds names or numbers of rows, for which R writes no name in the header."""
     counted = [str(number) for number in range(1, len(cells) + 1)]
     return cells == counted or all(numerals.number(cell) is None for cell in cells)
+
+
+def head(text: str, start: Start, named: bool) -> tuple[tuple[str, str], ...]:
+    """The lines before the first row, each with its kind, for one who writes the like of them.
+
+    The kinds: "count", "names" and "chemistry" (the second line of an XYZ of atoms, without its names), which the rows
+    decide; "comment", and "text" without a comment's sign, which are written as they are. Blank lines are left out.
+    """
+    kept: list[tuple[str, str]] = []
+    for at, line in enumerate(text.split("\n", start.line - 1)[: start.line - 1], start=1):
+        if at == start.counted_at:
+            kept.append(("count", ""))
+        elif start.chemistry and at == 2:
+            kept.append(("chemistry", _PROPERTIES.sub("", line).strip()))
+        elif named and at == start.names_at:
+            kept.append(("names", ""))
+        elif line.strip():
+            kept.append(("text" if without_comment(line.strip()) else "comment", line.rstrip()))
+    return tuple(kept)
+
+
+def sign_of_names(text: str, line: int) -> str:
+    """What stands in front of the names in their line: a comment's sign, the blanks behind it; empty in a plain one."""
+    match = re.match(r"\s*((?:#|//|%|!)+[ \t]*(?:columns\s*=\s*)?)", text.split("\n", line)[line - 1])
+    return match.group(1) if match else ""
 
 
 def counts_rows(first: NDArray, shape: tuple[int, int]) -> bool:

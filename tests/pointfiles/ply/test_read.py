@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from pwan.pointfiles import PointFile, read_points
-from pwan.pointfiles.ply_header import TYPES
+from pwan.pointfiles.ply.header import TYPES
 from pwan.randomness import numpy_generator
 
 POINTS = numpy_generator(0, "ply").normal(size=(7, 3)).astype(np.float32)
@@ -189,7 +189,6 @@ def test_coordinates_by_key_and_in_the_plane(tmp_path):
 
 VERTEX = f"element vertex 7\n{XYZ}"
 BAD = {
-    "more binary": (head("binary_little_endian", VERTEX) + POINTS.tobytes() + b"12345", "5 more bytes"),
     "less binary": (head("binary_little_endian", VERTEX) + POINTS.tobytes()[:-1], "expected 7 rows.*found 6"),
     "more text": (head("ascii", VERTEX) + ascii_rows(POINTS).encode() + b"1 2 3\n", "expected 7 lines.*found 8"),
     "less text": (head("ascii", VERTEX) + ascii_rows(POINTS[:6]).encode(), "expected 7 lines.*found 6"),
@@ -199,6 +198,11 @@ BAD = {
         head("ascii", f"{VERTEX}element face 1\nproperty list uchar int vertex_index\n")
         + ascii_rows(POINTS).encode() + b"3 0 1 7\n",
         "point number 7",
+    ),
+    "face before the first": (
+        head("binary_little_endian", f"{VERTEX}element face 1\nproperty list uchar int vertex_index\n")
+        + POINTS.tobytes() + struct.pack("<B3i", 3, 0, -1, 2),
+        "point number -1",
     ),
     "long list": (
         head("binary_little_endian", f"element a 1\nproperty list uint int n\n{VERTEX}") + b"\xff" * 90,
@@ -231,3 +235,20 @@ def test_refuses_with_a_sentence(tmp_path, kind):
     content, match = BAD[kind]
     with pytest.raises(ValueError, match=f"a.ply: .*{match}"):
         read(tmp_path, content)
+
+
+@pytest.mark.parametrize("encoding", ["binary_little_endian", "binary_big_endian"])
+@pytest.mark.parametrize("faces", [b"", b"\x03" + bytes(12)])
+@pytest.mark.parametrize("rest", [b"12345", POINTS.tobytes(), b"\0" * 4096 + b"a", b"# made by x\n"])
+def test_bytes_behind_the_last_row_are_left_out_with_a_warning(tmp_path, encoding, faces, rest):
+    """Other programs read such files."""
+    body = POINTS.astype(">f4" if "big" in encoding else "<f4").tobytes()
+    more = "element face 1\nproperty list uchar int vertex_indices\n" if faces else ""
+    for packed in (False, True):
+        content = head(encoding, VERTEX + more) + body + faces + rest
+        result = read(tmp_path, gzip.compress(content) if packed else content)
+        np.testing.assert_array_equal(result.points, POINTS)
+        assert (result.faces is not None) == bool(faces)
+        warned = [note for note in result.notes if note.startswith("warning: ")]
+        assert len(warned) == 1 and f"{len(rest)} more bytes stand behind the 7 vertex" in warned[0]
+    assert not any("warning" in note for note in read(tmp_path, head(encoding, VERTEX) + body + b"\r\n").notes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import BinaryIO
@@ -113,6 +114,23 @@ def spelled(column: NDArray) -> list[str]:
     if column.dtype.kind == "b":
         column = column.astype(np.uint8)
     return column.astype(str).tolist()
+
+
+def decimals_at(extent: float) -> int:
+    """The decimals with which numbers are rounded by no more than ``LOSS`` steps of single precision at this extent."""
+    allowed = LOSS * float(np.finfo(np.float32).eps) * extent
+    return max(0, math.ceil(-math.log10(2 * allowed))) if allowed > 0 else 0
+
+
+def speller(decimals: int) -> Callable[[NDArray], list[str]]:
+    """A speller of values with so many decimals; in the fewest digits that give them back beyond 15 of them."""
+
+    def spell(column: NDArray) -> list[str]:
+        if decimals > 15:
+            return spelled(column)
+        return [f"{value:.{decimals}f}" for value in column.tolist()]
+
+    return spell
 
 
 def text_rows(

@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pwan.pointfiles import archive
+from pwan.pointfiles.arrays.numpy_files import from_named
+from pwan.pointfiles.columns import Asked
 from pwan.pointfiles.content import Content, Fault
-from pwan.pointfiles.numpy_files import from_named
 
 HEAD = 128  # bytes of version 5 before its elements
 STORED = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
@@ -39,7 +40,7 @@ class Variable(NamedTuple):
     kind: str
 
 
-def read(data: bytes, key: str | Sequence[str] | None) -> Content:
+def read(data: bytes, asked: Asked) -> Content:
     """One variable: the key's, else the only one that can be points or the only one named as points are.
 
     Raises:
@@ -58,7 +59,7 @@ def read(data: bytes, key: str | Sequence[str] | None) -> Content:
             refused[variable.name] = f"expected a numeric array, found {variable.kind}."
         else:
             arrays[variable.name] = variable.array
-    return from_named(arrays, refused, key, "MAT")
+    return from_named(arrays, refused, asked, "MAT")
 
 
 def _version_5(data: bytes) -> Iterator[Variable]:
@@ -124,7 +125,7 @@ def _variable(body: bytes, order: str) -> Variable:
     if word & COMPLEX:
         return Variable(text, None, "complex numbers")
     if word & LOGICAL:
-        return Variable(text, None, "logical values")
+        return Variable(text, None, "logical values (of a mask or a volume use the surface: find(bwperim(v)), ind2sub)")
     if _bytes([max(1, size) for size in shape], "f8") > sys.maxsize:  # numpy leaves out axes of none
         raise _damaged(f"sizes {' × '.join(map(str, shape))} of the variable {text}")
     kind, values, place = _element(body, place, order)

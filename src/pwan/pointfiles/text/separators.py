@@ -12,6 +12,7 @@ from pwan.pointfiles.content import Fault
 
 COMMENTS = ("#", "//", "%", "!")
 _BEHIND = re.compile(r"\s(?:#|//|%|!).*")  # a comment behind values; 1.#QNAN is none
+_BEHIND_CELLS = re.compile(r"(?<=[\d.,;|\t])\s+(?:#|//|%|!).*")  # the same, but not in a cell such as "Point #3"
 _COMMA_NUMBER = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
 NAMES = {";": "semicolon", "\t": "tab", ",": "comma", "|": "bar", " ": "blanks", ", ": "commas and blanks"}
 
@@ -55,7 +56,9 @@ def without_comment(line: str) -> str:
     """A line without its comment; empty where it is one."""
     if line.startswith(COMMENTS):
         return ""
-    return _BEHIND.sub("", line) if any(sign in line for sign in COMMENTS) else line
+    if not any(sign in line for sign in COMMENTS):
+        return line
+    return (_BEHIND_CELLS if re.search(r"[,;|\t]", line) else _BEHIND).sub("", line)
 
 
 def found_in(lines: list[str]) -> Separator:

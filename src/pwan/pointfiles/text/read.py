@@ -9,35 +9,37 @@ from __future__ import annotations
 import io
 import re
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pwan.pointfiles import numerals, preamble
-from pwan.pointfiles.columns import chosen, coordinates, listed
+from pwan.pointfiles import numerals
+from pwan.pointfiles.columns import COUNTED_FROM, Asked, coordinates
 from pwan.pointfiles.content import Content, Fault
 from pwan.pointfiles.encodings import decoded
-from pwan.pointfiles.separators import Separator, found_in, loadtxt_separator, without_comment
-
-INDEX_FROM = 3  # rows from which a first column 0, 1, 2, ... in front of three others is taken for a row number
+from pwan.pointfiles.text import preamble
+from pwan.pointfiles.text.choose import named_by_layout, places_of
+from pwan.pointfiles.text.separators import Separator, found_in, loadtxt_separator, without_comment
 
 
 @dataclass
 class Table:
-    """Rows of a text file: a column is numbers (n,), or the texts of its cells where it is none."""
+    """Rows of a text file.
+
+    Attributes:
+        columns: each as numbers (n,), or as the texts of its cells where it is none.
+        names: of the columns, None without any.
+        missing: what stands in cells without a number, by the place of the column.
+    """
 
     columns: list[NDArray]
     names: list[str] | None
-    notes: list[str] = field(default_factory=list)
+    missing: dict[int, str] = field(default_factory=dict)
 
 
-def read(data: bytes, key: str | Sequence[str] | None, suffix: str = "") -> Content:
-    """The points of a text file, and its other columns as fields.
-
-    Args:
-        suffix: of the file's name; "xyz" allows atomic numbers in the chemists' XYZ.
+def read(data: bytes, asked: Asked) -> Content:
+    """The points of a text file, and its other columns as fields; the suffix "xyz" allows atomic numbers in front.
 
     Raises:
         Fault: no points, unequal rows, text where numbers belong, or a count line that does not fit.
@@ -45,7 +47,7 @@ def read(data: bytes, key: str | Sequence[str] | None, suffix: str = "") -> Cont
     notes: list[str] = []
     text, encoding = decoded(data, notes)
     text = preamble.landmarks(text)
-    start = preamble.found(text, suffix, notes)
+    start = preamble.found(text, asked.suffix, notes)
     numerals.check_last(text, [line for _, line in start.sample])
     if not start.sample:
         raise Fault(
@@ -56,19 +58,21 @@ def read(data: bytes, key: str | Sequence[str] | None, suffix: str = "") -> Cont
     separator = found_in([line for _, line in start.sample])
     table = _quick(text[start.offset :], start, separator)
     if table is None:
-        lines = [(at, bare) for at, line in start.lines(text) if (bare := without_comment(line.strip(" \n")))]
+        stripped = [(at, line.strip(" \n")) for at, line in start.lines(text)]
+        lines = [(at, bare) for at, line in stripped if (bare := without_comment(line))]
+        if sum(len(line) for _, line in stripped) > sum(len(line) for _, line in lines):
+            notes.append("left out the comments between and behind the rows")
         table = _quick("\n".join(line for _, line in lines), start, separator) or _careful(
             lines, start, separator, notes
         )
-    notes.extend(table.notes)
-    content = _content(table, start, separator, key)
-    content.notes = notes + content.notes
+    content = _content(table, start, asked, notes)
     content.layout |= {
         "encoding": encoding,
         "separator": separator.sign,
         "decimal": "," if separator.decimal_comma else ".",
         "header": table.names is not None,
-        "header_sign": _sign_at(text, start.names_at) if table.names is not None else "",
+        "header_sign": preamble.sign_of_names(text, start.names_at) if table.names is not None else "",
+        "head": preamble.head(text, start, table.names is not None),
         "counted": start.declared is not None,
         "chemistry": start.chemistry,
     }
@@ -92,7 +96,8 @@ def _quick(body: str, start: preamble.Start, separator: Separator) -> Table | No
     if values.shape[1] < 2 or preamble.counts_rows(first, values.shape) or _numbered_header(first, values[1:]):
         return None
     preamble.check_count(start.declared, len(values))
-    counted = [str(int(one)) for one in values[:, 0]] if _counts_up(values[:, 0]) else None
+    counts = len(values) >= COUNTED_FROM and np.array_equal(values[:, 0], np.arange(1, len(values) + 1))
+    counted = [str(int(one)) for one in values[:, 0]] if counts else None
     names = preamble.names_of(start, separator, values.shape[1], counted)
     return Table(list(values.T), names)
 
@@ -100,7 +105,8 @@ def _quick(body: str, start: preamble.Start, separator: Separator) -> Table | No
 def _careful(lines: list[tuple[int, str]], start: preamble.Start, separator: Separator, notes: list[str]) -> Table:
     """Row by row, with the line of every fault."""
     rows = [(at, separator.split(line)) for at, line in lines]
-    if rows and all(cells and cells[-1] == "" for _, cells in rows):
+    kept = separator.sign in ",;|"  # where two separators have an empty cell between them
+    if rows and not kept and all(cells and cells[-1] == "" for _, cells in rows):
         rows = [(at, cells[:-1]) for at, cells in rows]  # a separator behind the last column
     rows = _without_counts(rows, start, notes)
     if not rows:
@@ -114,32 +120,44 @@ def _careful(lines: list[tuple[int, str]], start: preamble.Start, separator: Sep
                 f"line {at}: expected {length} columns as in the other rows, found {len(cells)}. "
                 f"Repair the line, or put a comment sign (#) in front of it. (Separator: {separator.name}.)"
             )
-    names = preamble.names_of(start, separator, length, [cells[0] for _, cells in rows])
+    first = [cells[0] for _, cells in rows]
+    spare = 1 if kept and all(not cells[-1] for _, cells in rows) else 0  # a separator behind the last column
+    names = preamble.names_of(start, separator, length, None if spare else first)
+    if names is None and spare and (names := preamble.names_of(start, separator, length - 1, first)) is not None:
+        names.append("")
     held = [p for p in range(length) if (names and names[p]) or any(cells[p] for _, cells in rows)]
-    if len(held) < length:  # two separators where one was meant
+    if len(held) < length and not kept:  # two separators where one was meant
         rows = [(at, [cells[place] for place in held]) for at, cells in rows]
         names = [names[place] for place in held] if names else None
-    floats = [[_float(cells[place], separator) for _, cells in rows] for place in range(len(held))]
+    floats = [[_float(cells[place], separator) for _, cells in rows] for place in range(len(rows[0][1]))]
     if names is None and len(rows) > 1:
         head = np.array([_or_nan(column[0]) for column in floats])
         if _numbered_header(head, np.array([[_or_nan(value) for value in column[1:]] for column in floats]).T):
             notes.append(f"line {rows[0][0]} numbers the columns and is no point")
             rows, floats = rows[1:], [column[1:] for column in floats]
-    return Table(*_columns(rows, floats, names, separator), notes=[])
+    return _table(rows, floats, names, separator)
 
 
-def _columns(
+def _table(
     rows: list[tuple[int, list[str]]], floats: list[list[float | None]], names: list[str] | None, separator: Separator
-) -> tuple[list[NDArray], list[str] | None]:
-    """Each column as numbers or, where most of its cells are none, as text."""
+) -> Table:
+    """Each column as numbers or, where most of its cells are none or all are empty, as text."""
     columns: list[NDArray] = []
+    missing: dict[int, str] = {}
     wanted = (coordinates(names) if names else None) or ()
     for place, column in enumerate(floats):
         bad = [index for index, value in enumerate(column) if value is None]
         must = place in wanted if wanted else sum(one.dtype.kind == "f" for one in columns) < 3
-        if not bad:
+        empty = [cells[place] for _, cells in rows if cells[place].lower() in numerals.MISSING]
+        if not bad and (place in wanted or any(cells[place] for _, cells in rows)):
             columns.append(np.array(column, dtype=np.float64))
-        elif must and (wanted or 2 * len(bad) < len(rows) or any(_number_like(rows[index][1][place]) for index in bad)):
+            if empty:
+                missing[place] = empty[0]
+        elif (
+            bad
+            and must
+            and (wanted or 2 * len(bad) < len(rows) or any(_number_like(rows[index][1][place]) for index in bad))
+        ):
             at, cells = rows[bad[0]]
             hint = "numbers with both . and , cannot be read; " if re.search(r"\d[.,]\d*[.,]\d", cells[place]) else ""
             raise Fault(
@@ -148,53 +166,29 @@ def _columns(
             )
         else:
             columns.append(np.array([cells[place] for _, cells in rows]))
-    return columns, names
+    return Table(columns, names, missing)
 
 
-def _content(table: Table, start: preamble.Start, separator: Separator, key: str | Sequence[str] | None) -> Content:
-    """Choose the coordinates: by key, by the header's names, else the first three columns of numbers."""
-    columns, notes = table.columns, []
-    numeric = [place for place, column in enumerate(columns) if column.dtype.kind == "f"]
-    names = table.names or [f"column_{place + 1}" for place in range(len(columns))]
-    places = chosen(names, key, "columns") if key is not None or table.names is not None else None
-    if places is not None:
-        for place in places:
-            if place not in numeric:
-                raise Fault(
-                    f"expected numbers in column {names[place]!r}, found {str(columns[place][0])[:40]!r}. "
-                    "Name the coordinates by key='a,b,c'."
-                )
-        notes.append(f"coordinates are the columns {listed([names[place] for place in places])}")
-    else:
-        if start.symbols_first:
-            numeric = numeric[1:] if numeric and numeric[0] == 0 else numeric
-        if table.names is not None and len(numeric) > 3:
-            raise Fault(
-                f"line {start.names_at}: expected columns named x, y and z, found {listed(names)}. "
-                "Name the coordinates by key='a,b,c'."
-            )
-        if len(numeric) > 3 and table.names is None and _counts_up(columns[numeric[0]]):
-            notes.append(f"column {numeric[0] + 1} numbers the rows and is no coordinate")
-            numeric = numeric[1:]
-        places = tuple(numeric[:3])
-        if len(places) < 2:
-            raise Fault(
-                f"line {start.sample[0][0]}: expected two or three columns of numbers, found {len(places)} among "
-                f"{len(columns)} (separator: {separator.name}). Export the file again."
-            )
-        if len(columns) > len(places):
-            notes.append(f"coordinates are the columns number {listed([str(place + 1) for place in places])}")
+def _content(table: Table, start: preamble.Start, asked: Asked, notes: list[str]) -> Content:
+    columns = table.columns
+    names = table.names or named_by_layout(columns, start, notes)
+    places = places_of(columns, names, start, asked.columns, notes)
+    words = [(names[place] if names else "") or f"column_{place + 1}" for place in range(len(columns))]
     fields: dict[str, NDArray] = {}
+    missing: dict[str, str] = {}
     for place, column in enumerate(columns):
         if place not in places:
-            fields[_unused(names[place] or f"column_{place + 1}", fields)] = column
-    points = np.column_stack([columns[place] for place in places])
+            name = _unused(words[place], fields)
+            fields[name] = column
+            if place in table.missing:
+                missing[name] = table.missing[place]
     layout = {
-        "columns": tuple(names),
-        "coordinates": tuple(names[place] for place in places),
+        "columns": tuple(names or words),
+        "coordinates": tuple(words[place] for place in places),
         "places": tuple(places),
+        "missing": missing,
     }
-    return Content(points, fields, None, notes, layout)
+    return Content(np.column_stack([columns[place] for place in places]), fields, None, notes, layout)
 
 
 def _without_counts(
@@ -209,18 +203,31 @@ def _without_counts(
         return rows
     kept: list[tuple[int, list[str]]] = []
     declared, before = start.declared, 0
-    for at, cells in rows:
-        if len(cells) == 1 and cells[0].isdecimal() and len(kept) - before == declared and not start.chemistry:
+    for index, (at, cells) in enumerate(rows):
+        if len(cells) == 1 and cells[0].isdecimal() and len(kept) - before == declared:
+            if start.chemistry:
+                raise _frames(rows[index:], at, declared)
+            if int(cells[0]) == declared or _is_comment(rows[index + 1 : index + 2]):
+                raise _frames(rows[index:], at, declared)
             declared, before = int(cells[0]), len(kept)
-            notes.append(f"line {at} begins another block of {declared} points")
+            notes.append(f"line {at} begins another block of {declared} points, taken with those before")
         else:
             kept.append((at, cells))
-    if start.chemistry and len(kept) > declared and len(kept[declared][1]) == 1:
-        raise Fault(
-            f"line {kept[declared][0]}: expected one frame of {declared} atoms, found another one: cut the file there."
-        )
     preamble.check_count(declared, len(kept) - before)
     return kept
+
+
+def _is_comment(rows: list[tuple[int, list[str]]]) -> bool:
+    return bool(rows) and not any(numerals.number(cell) is not None for cell in rows[0][1])
+
+
+def _frames(rows: list[tuple[int, list[str]]], at: int, declared: int) -> Fault:
+    """The fault of several frames (of a movement) in one file, from the second one's count line on."""
+    frames = 1 + sum(len(cells) == 1 and cells[0].isdecimal() for _, cells in rows)
+    return Fault(
+        f"line {at}: expected one frame of {declared} points, found another one: the file holds {frames} frames. Save "
+        f"one of them alone, as head -n {at - 1} does with the first."
+    )
 
 
 def _float(cell: str, separator: Separator) -> float | None:
@@ -245,18 +252,6 @@ def _numbered_header(first: NDArray, others: NDArray) -> bool:
         return False
     named = first[1:] if np.isnan(first[0]) else first
     return len(named) > 1 and np.array_equal(named, np.arange(len(named)))
-
-
-def _counts_up(column: NDArray) -> bool:
-    return (
-        len(column) >= INDEX_FROM and np.array_equal(column - column[0], np.arange(len(column))) and column[0] in (0, 1)
-    )
-
-
-def _sign_at(text: str, line: int) -> str:
-    """The comment's sign in front of a line, with the blanks behind it; empty where it is no comment."""
-    match = re.match(r"\s*((?:#|//|%|!)+[ \t]*)", text.split("\n", line)[line - 1]) if line else None
-    return match.group(1) if match else ""
 
 
 def _unused(name: str, fields: dict[str, NDArray]) -> str:

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from pwan.pointfiles.write_common import Moved, coordinate_types, extent_of, extra_columns, loses, rounding
+from pwan.pointfiles.arrays.numpy_files import axes_of_one
+from pwan.pointfiles.moved import Moved, coordinate_types, extent_of, extra_columns, loses, rounding
 
 
 def write_npy(stream: BinaryIO, moved: Moved) -> None:
@@ -100,12 +101,22 @@ def _table(moved: Moved) -> NDArray:
     layout = moved.like.layout
     dtype, shape = np.dtype(layout["dtype"]), layout["shape"]
     (written,) = coordinate_types(moved, [dtype])
-    table = np.column_stack([moved.points, *_columns(moved).values()]).astype(written)
+    table = np.empty((len(moved.points), moved.points.shape[1] + len(_columns(moved))), written)
+    places = list(layout["places"])
+    table[:, places] = moved.points
+    table[:, [place for place in range(table.shape[1]) if place not in places]] = np.column_stack(
+        [np.empty((len(table), 0)), *_columns(moved).values()]
+    )
     if len(shape) == 1:
         return table[0]
-    if shape[-2] in (2, 3) and shape[-1] > 3:  # was turned
+    left, dropped = list(shape), axes_of_one(shape)
+    for axis in dropped:
+        left.pop(axis)
+    if left[0] in (2, 3) and left[1] > 3:  # was turned
         table = np.ascontiguousarray(table.T)
-    return table.reshape((1,) * (len(shape) - 2) + table.shape)
+    for axis in reversed(dropped):
+        table = np.expand_dims(table, axis)
+    return table
 
 
 def _records(moved: Moved, extra: dict[str, NDArray]) -> NDArray:

@@ -6,16 +6,16 @@ that is shorter or longer than its header promises is found out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pwan.pointfiles import numerals, ply_header
-from pwan.pointfiles.columns import chosen, flat, listed
-from pwan.pointfiles.content import Content, Fault, face_array
-from pwan.pointfiles.ply_header import ENCODINGS, Element, Property
+from pwan.pointfiles import numerals
+from pwan.pointfiles.columns import Asked, chosen, flat, listed, said, unnamed
+from pwan.pointfiles.content import Content, Fault, checked_faces
+from pwan.pointfiles.ply import header as ply_header
+from pwan.pointfiles.ply.header import ENCODINGS, Element, Property
 
 TRAILING = 4  # bytes of blanks that a file may have behind its last element
 
@@ -30,7 +30,7 @@ class Lists(NamedTuple):
 Columns = dict[str, "NDArray | Lists"]
 
 
-def read(data: bytes, key: str | Sequence[str] | None) -> Content:
+def read(data: bytes, asked: Asked) -> Content:
     """The vertices, their other properties and the faces of a PLY file.
 
     Raises:
@@ -38,23 +38,23 @@ def read(data: bytes, key: str | Sequence[str] | None) -> Content:
     """
     header, body, lines = ply_header.split(data)
     order, elements, comments = ply_header.parsed(header)
-    tables = _ascii(body, lines, elements) if order == "" else _binary(body, order, elements)
+    notes: list[str] = []
+    tables = _ascii(body, lines, elements) if order == "" else _binary(body, order, elements, notes)
     vertices = [element for element in elements if element.name.lower() in ("vertex", "vertices", "point", "points")]
     if not vertices:
         raise Fault(
             f"expected an element vertex, found the elements {listed([one.name for one in elements])}. "
             "Export the file again."
         )
-    element, columns, notes = vertices[0], tables[elements.index(vertices[0])], []
+    element, columns = vertices[0], tables[elements.index(vertices[0])]
     scalar = [one.name for one in element.properties if one.count_type is None]
-    places = chosen(scalar, key, "properties")
+    places = chosen(scalar, asked.columns, "properties")
     if places is None:
-        raise Fault(
-            f"expected properties x, y and z of a vertex, found {listed(scalar)}. Name the coordinates by key='a,b,c'."
-        )
+        raise unnamed("properties of a vertex", scalar)
     names = [scalar[place] for place in places]
+    notes.append(said(names, "the properties"))
     points = np.column_stack([np.asarray(columns[name], dtype=np.float64) for name in names])
-    if flat(scalar, [one.type for one in element.properties if one.count_type is None], places, key):
+    if flat(scalar, [one.type for one in element.properties if one.count_type is None], places, asked.columns):
         notes.append("the vertices have two coordinates")
     fields = {}
     for one in element.properties:
@@ -79,8 +79,7 @@ def read(data: bytes, key: str | Sequence[str] | None) -> Content:
                 raise Fault(
                     "expected whole numbers in the faces' lists of vertices, found fractions. Export the file again."
                 )
-            if other.count:
-                faces = face_array(lists[0].counts, lists[0].values.astype(np.int64), notes)
+            faces = checked_faces(lists[0].counts, lists[0].values, len(points), notes)
         elif other.count:
             notes.append(f"left out the element {other.name} ({other.count} rows)")
     kept = {one.name: one.type for one in element.properties if one.count_type is None}
@@ -89,7 +88,7 @@ def read(data: bytes, key: str | Sequence[str] | None) -> Content:
     return Content(points, fields, faces, notes, layout)
 
 
-def _binary(body: bytes, order: str, elements: list[Element]) -> list[Columns]:
+def _binary(body: bytes, order: str, elements: list[Element], notes: list[str]) -> list[Columns]:
     tables: list[Columns] = []
     offset = 0
     for element in elements:
@@ -106,9 +105,9 @@ def _binary(body: bytes, order: str, elements: list[Element]) -> list[Columns]:
         tables.append(columns)
     rest = body[offset:]
     if len(rest) > TRAILING or rest.strip(b"\r\n\t \0\x1a"):
-        raise Fault(
-            f"expected the file to end behind the {_promised(elements)} that the header promises, found "
-            f"{len(rest)} more bytes. The header's counts or types are wrong: export it again."
+        notes.append(
+            f"warning: {len(rest)} more bytes stand behind the {_promised(elements)} that the header promises, and are "
+            "left out. If points are missing, the header's counts or types are wrong: export the file again"
         )
     return tables
 

@@ -69,7 +69,7 @@ GOOD: dict[str, str | bytes] = {
     "header with units": joined("X [m],Y [m],Z [m]", COMMA),
     "header with blanks": joined("x y z", PLAIN),
     "header of names for places": joined("Easting,Northing,Elevation", COMMA),
-    "header of other names": joined("lon,lat,alt", COMMA),
+    "header of other names": joined("right,forward,up", COMMA),
     "header of ParaView": joined('"Points:0","Points:1","Points:2"', COMMA),
     "header of Cartesian names": joined("pos_x;pos_y;pos_z", lines("{x};{y};{z}")),
     "header and units": joined("x,y,z", "m,m,m", COMMA),
@@ -170,7 +170,7 @@ def test_columns_by_key(tmp_path):
     np.testing.assert_allclose(read(tmp_path, joined("x,y,z", COMMA), key="x,y").points, POINTS[:, :2])
     with pytest.raises(ValueError, match="a, b, c, d"):
         read(tmp_path, named, key="a,b,e")
-    with pytest.raises(ValueError, match="key='a,b,c'"):
+    with pytest.raises(ValueError, match="columns='A,B,C'"):
         read(tmp_path, named)
 
 
@@ -242,10 +242,14 @@ BAD = {
     "prose": ("It was a dark and stormy night.\nThe rain fell in torrents.\n" * 40, "30 lines"),
     "web page": ("<!DOCTYPE html>\n<html><body>404</body></html>", "HTML"),
     "pointer of Git LFS": ("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n", "lfs pull"),
+    "a part erased": (
+        b"\xff\xfe-\0" + bytes(300) + joined(PLAIN).encode("utf-16-le"),
+        "zeros in it: a part was erased",
+    ),
     "landmarks cut": (joined("version: 1", "n_points: 12", "{", PLAIN), "closing brace"),
     "binary": (bytes(range(256)) * 3, "raw="),
     "zip": (b"PK\x03\x04abc", "ZIP"),
-    "names without meaning": (joined("a,b,c,d", lines("9.5,{x},{y},{z}")), "key="),
+    "names without meaning": (joined("a,b,c,d", lines("9.5,{x},{y},{z}")), "columns="),
     "header of another length": (joined("x,y,z,w,v", COMMA), "as many names as columns"),
     "vtk": ("# vtk DataFile Version 3.0\nt\nASCII\nDATASET POLYDATA\nPOINTS 1 float\n0 0 0\n", "VTK"),
 }
