@@ -29,6 +29,7 @@ FEW = 800  # points of the source that a candidate registers
 QUANTILE = 0.95  # of the matched points, whose distances are judged
 CLEAR_DISTANCE = 2.6  # spacings within which both sets lie near each other: no other candidate is tried
 CLEAR_STRETCH = 0.25
+STRETCHED = 3000  # points at most whose neighbours' lengths are compared
 SAME_DISTANCE = 0.35  # spacings by which a candidate may be farther than the nearest one and still be judged by stretch
 FROM_GUESS = 30  # steps of the first stage for all points, which begin where the few have led
 PARTS = 5  # registrations that an observer is told of: four of few points at most, and that of all
@@ -65,12 +66,18 @@ def measure_fit(source: np.ndarray, moved: np.ndarray, reference: np.ndarray, ma
         float(np.quantile(lengths, min(1.0, QUANTILE * mass / len(lengths)))) / spacing
         for lengths in (to_reference, to_source)
     ]
+    return Fit(near[0], near[1], _stretch(source, moved))
+
+
+def _stretch(source: np.ndarray, moved: np.ndarray) -> float:
+    """See :class:`Fit`; of very many points some."""
+    rows = np.linspace(0, len(source) - 1, min(len(source), STRETCHED)).round().astype(np.int64)
+    source, moved = source[rows], moved[rows]
     edges = shape_graph(source).tocoo()
     before, after = (np.linalg.norm(x[edges.row] - x[edges.col], axis=1) for x in (source, moved))
     apart = (before > 0) & (after > 0)
     change = np.log(after[apart] / before[apart])
-    stretch = float(np.quantile(np.abs(change - np.median(change)), QUANTILE)) if len(change) else 0.0
-    return Fit(near[0], near[1], stretch)
+    return float(np.quantile(np.abs(change - np.median(change)), QUANTILE)) if len(change) else 0.0
 
 
 def register(

@@ -216,6 +216,7 @@ def summary(settings: ScanSettings, outcome: Outcome) -> dict[str, Any]:
         "folded_share": outcome.measured.folded,
         "status": result.status,
         "stop_reason": result.stop_reason,
+        "choice": result.choice,
         "seconds": outcome.seconds,
         "settings": asdict(settings),
         "method_settings": asdict(settings.chosen()),

@@ -48,6 +48,17 @@ class Pair:
         """Whether the registered source points are those of the file, in its order."""
         return self.source_rows is not None and len(self.source_rows) == len(self.source_file.points)
 
+    @property
+    def source_faces(self) -> np.ndarray | None:
+        """(F, 3) triangles of the registered source points, where these are all of a mesh's vertices; else None."""
+        return self.source_file.triangles if self.whole else None
+
+    @property
+    def reference_faces(self) -> np.ndarray | None:
+        """(F, 3) the same of the reference."""
+        whole = len(self.reference_rows) == len(self.reference_file.points)
+        return self.reference_file.triangles if whole else None
+
 
 def read_pair(settings: ScanSettings) -> Pair:
     """Read both files, and the landmarks where there are some.

@@ -19,10 +19,11 @@ from pwan.begin.landmark_start import start_by_landmarks
 from pwan.begin.sliding import SlidingCheck, check_sliding
 from pwan.begin.start import Start
 from pwan.problem import OK, Observer
+from pwan.registration.flexibility import measure_fit
 from pwan.scans.output import Outcome, check_output, write_output
 from pwan.scans.pair import Pair, doubtful_units, read_pair
 from pwan.scans.settings import ScanSettings
-from pwan.scans.verdict import SLID, LandmarkResidual, Measured, judge, settled, unevenness
+from pwan.scans.verdict import BEYOND, SLID, LandmarkResidual, Measured, judge, settled, unevenness
 
 FOLDED_POINTS = 20_000  # about so many points of the source are checked for folds of the map; chosen by eye
 
@@ -76,10 +77,12 @@ def register_files(settings: ScanSettings, *, tell: Tell = print, observer: Obse
             mass=mass,
             distance=distance,
             landmarks=None if pair.landmarks is None else pair.landmarks.for_register,
+            source_faces=pair.source_faces,
+            reference_faces=pair.reference_faces,
             method=settings.method,
             seed=settings.seed,
             observer=observer,
-            **settings.method_settings,
+            **settings.method_options(),
         )
 
     result = run(moved)
@@ -188,6 +191,9 @@ def _outcome(
         landmarks=_landmarks(pair, points),
         slide_ratio=slide_ratio,
         unevenness=unevenness(pair.source, result.transformed, pair.reference, matched),
+        fit=measure_fit(pair.source, result.transformed, pair.reference, max(1.0, float(matched.sum()))),
+        beyond=_beyond(result.transformed, pair.reference),
+        choice=result.choice,
     )
     return Outcome(
         pair=pair,
@@ -216,6 +222,14 @@ def _check_sliding(settings: ScanSettings, pair: Pair, moved: np.ndarray, result
         return None
     mass = float(result.matched.sum())
     return check_sliding(moved, pair.reference, result.transformed, mass=mass, seed=settings.seed)
+
+
+def _beyond(moved: np.ndarray, reference: np.ndarray) -> tuple[float, float]:
+    """The shares of the moved source (r, D) and of the reference (q, D) that lie farther than 3 spacings of the
+    reference from the other set."""
+    tree, limit = KDTree(reference), BEYOND * spacing_of(reference)
+    lengths = tree.query(moved)[0], KDTree(moved).query(reference)[0]
+    return float((lengths[0] > limit).mean()), float((lengths[1] > limit).mean())
 
 
 def _landmarks(pair: Pair, points: np.ndarray) -> LandmarkResidual | None:

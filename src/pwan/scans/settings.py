@@ -8,6 +8,8 @@ from typing import Any, Literal
 from pwan import methods
 from pwan.settings import check_ranges
 
+# settings of a method that say how the shape may move: who gives one of them has chosen
+FLEXIBILITY = ("flexibility", "kernel", "geodesic_share", "beta", "rank", "coherence", "affine_penalty", "coarse_steps")
 LIMIT = 200_000  # points of a set, at most, that are registered; of more a random part is, and all are moved
 
 
@@ -80,6 +82,15 @@ class ScanSettings:
     def chosen(self) -> Any:
         """The method's settings, checked."""
         return methods.settings(self.method, self.method_settings)
+
+    def method_options(self) -> dict[str, Any]:
+        """What differs from the method's defaults, with ``flexibility="auto"`` where nobody has said how the shape may
+        move and the method can choose."""
+        method, told = self.chosen(), self.method_settings
+        bends = getattr(method, "transform", "") == "nonrigid" and getattr(method, "parametrisation", "") == "modes"
+        if not bends or any(name in told for name in FLEXIBILITY):
+            return dict(told)
+        return {**told, "flexibility": "auto"}
 
     def type_of_method(self) -> str | None:
         """What limits the method's discrepancy, its setting ``type``; None for methods without one."""

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.spatial import KDTree
 
 from pwan.begin.estimate import ESTIMATE
+from pwan.registration.flexibility import Fit
 
 # Limits of the verdict. Where no measurement is named they were chosen by eye.
 NEAR = 1.5  # median distance of matched points, in spacings of the reference: a good fit up to here
@@ -23,6 +24,11 @@ SETTLED_SHARE = 0.1  # change of the discrepancy over itself, up to which it is 
 SETTLED_SHARE_OF_LARGEST = 0.03  # change of the discrepancy over its largest value, up to which it is noise
 HALF = 0.45  # of the smaller set: with less matched by an estimate, most of the answer is extrapolated
 FOLDED = 0.01  # share of points at which the map turns space inside out
+BEYOND = 3.0  # spacings of the reference from the other set, from which on a point is said to lie apart
+# Spacings within which 95% of the matched points of both sets lie near the other one: of the packaged pairs that serve
+# for tuning all right results were below 3.1, and the wrong ones above 3.5 but for one fist.
+UNCOVERED = 3.5
+TORN = 0.65  # |log| of lengths between neighbours: right results of the same pairs were below .52
 TAIL = 6.0  # 95th percentile of the matched points' distances over their median: something was matched by force
 
 
@@ -62,6 +68,10 @@ class Measured:
         landmarks: where the landmarks ended; None without any.
         slide_ratio: see :class:`pwan.begin.sliding.SlidingCheck`; None where it was not checked.
         unevenness: see :func:`unevenness`.
+        fit: how near both sets lie to each other, and how far the source is stretched; None where it was not measured.
+        beyond: the shares of the moved source and of the reference that lie farther than ``BEYOND`` spacings from the
+            other set.
+        choice: which flexibility was chosen, and why; None where nothing was to choose.
     """
 
     failed: str
@@ -78,6 +88,9 @@ class Measured:
     landmarks: LandmarkResidual | None = None
     slide_ratio: float | None = None
     unevenness: float = 1.0
+    fit: Fit | None = None
+    beyond: tuple[float, float] = (0.0, 0.0)
+    choice: str | None = None
 
 
 @dataclass(frozen=True)
@@ -127,6 +140,15 @@ def judge(measured: Measured) -> Verdict:
             f"by the estimate only {measured.of_smaller:.0%} of the smaller set has partners, and the rest goes where "
             "the smooth displacement takes it: if the sets share more, give mass="
         )
+    if measured.choice:
+        sentences.append(f"the flexibility was chosen by measurement: {measured.choice}")
+    if max(measured.beyond) > 0:
+        sentences.append(
+            f"{measured.beyond[0]:.0%} of the moved source and {measured.beyond[1]:.0%} of the reference lie farther "
+            f"than {BEYOND:g} spacings from the other set"
+        )
+    if measured.fit is not None:
+        _judge_fit(measured.fit, warnings)
     if measured.at_bound and measured.tail > TAIL * max(measured.residual, measured.spacing):
         warnings.append(
             "all of the smaller set was matched, and some of it lies far from any partner: give a smaller mass"
@@ -145,6 +167,22 @@ def judge(measured: Measured) -> Verdict:
             "distances from place to place, and dense places draw the source: thin the sets to an even spacing"
         )
     return Verdict(not warnings, tuple(sentences), tuple(warnings))
+
+
+def _judge_fit(fit: Fit, warnings: list[str]) -> None:
+    """Add what is left uncovered, and what was torn."""
+    if fit.distance > UNCOVERED:
+        side, other = ("reference", "moved source") if fit.reference > fit.source else ("moved source", "reference")
+        warnings.append(
+            f"one in twenty of the matched points of the {side} lies {fit.distance:.2g} spacings or more from the "
+            f"{other}: a part was left behind, such as a limb that moved far; give mass= if all is in both sets, or "
+            "landmarks= for what moved"
+        )
+    if fit.stretch > TORN:
+        warnings.append(
+            f"lengths between neighbours changed by {np.expm1(fit.stretch):.0%} and more at one place in twenty: a "
+            "part of the source was torn or has collapsed"
+        )
 
 
 def _judge_landmarks(residual: LandmarkResidual, spacing: float, sentences: list[str], warnings: list[str]) -> bool:
