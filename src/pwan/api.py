@@ -57,6 +57,7 @@ class Registered(RegistrationResult[Array], Generic[Array]):
     potential: Any = None
     transform: Any = None
     history: Any = None
+    choice: Any = None
     source: Any = None
     reference: Any = None
 

@@ -34,6 +34,8 @@ class RegistrationProblem:
         landmarks: (B, L, 2) int64 or None; rows of the source and of the reference that are known to belong together.
         landmark_weights: (B, L) float64 or None for equal ones; how much each landmark counts beside the others of its
             problem. Problems with fewer landmarks are filled up with any rows of weight 0.
+        source_faces: (B, F, 3) int64 or None; the faces of the source's mesh, rows of its points.
+        reference_faces: (B, F, 3) int64 or None; the same of the reference.
         guess: (B, r, D) float64 or None; where the source points may belong, by a coarser registration. PWAN begins
             from there, other methods from the source.
 
@@ -51,6 +53,8 @@ class RegistrationProblem:
     truth: Tensor | None = None
     landmarks: Tensor | None = None
     landmark_weights: Tensor | None = None
+    source_faces: Tensor | None = None
+    reference_faces: Tensor | None = None
     guess: Tensor | None = None
 
     def __post_init__(self) -> None:
@@ -90,6 +94,9 @@ class RegistrationProblem:
                 f"mass is counted in points and can be at most the size of the smaller set, {min(q, r)}; "
                 f"got {self.mass.tolist()}"
             )
+        for name, count in (("source_faces", r), ("reference_faces", q)):
+            if (faces := getattr(self, name)) is not None:
+                _check_faces(name, faces, b, count)
         self._check_landmarks()
 
     def _check_landmarks(self) -> None:
@@ -193,6 +200,7 @@ class RegistrationResult(Generic[Array]):
         steps: steps taken, one for each problem.
         status: "ok" or "failed", one for each problem.
         stop_reason: in words, one for each problem.
+        choice: which flexibility was chosen and why, in words, one for each problem; None where nothing was to choose.
     """
 
     transformed: Array
@@ -209,6 +217,7 @@ class RegistrationResult(Generic[Array]):
     potential: list[Callable[[Tensor], Tensor]] | None = None
     transform: list[SpaceMap] | None = None
     history: list[dict[str, list[float]]] = field(default_factory=list)
+    choice: list[str] | None = None
 
     def __len__(self) -> int:
         return self.transformed.shape[0]
@@ -251,6 +260,21 @@ def check_seeds(problem: RegistrationProblem, seeds: Sequence[int]) -> None:
 def mean_squared_error(points: Tensor, truth: Tensor) -> Tensor:
     """Mean over points of the squared distance to the truth, in squared units of the points; (B, r, D) to (B,)."""
     return (points - truth).square().sum(-1).mean(-1)  # (B,)
+
+
+def _check_faces(name: str, faces: Tensor, problems: int, points: int) -> None:
+    if faces.ndim != 3 or len(faces) != problems or faces.shape[2] != 3 or faces.dtype != torch.int64:
+        raise ValueError(
+            f"{name} must be int64 of shape ({problems}, F, 3), three rows of points each; got {faces.dtype} of shape "
+            f"{tuple(faces.shape)}"
+        )
+    wrong = torch.nonzero(((faces < 0) | (faces >= points)).any(-1))
+    if len(wrong):
+        k, row = wrong[0].tolist()
+        raise ValueError(
+            f"face {row} of {name} names the points {faces[k, row].tolist()}, but there are {points} points, 0 to "
+            f"{points - 1}; correct the face, or leave the faces out"
+        )
 
 
 def _check_points(name: str, points: Tensor) -> None:

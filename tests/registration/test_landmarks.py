@@ -15,6 +15,7 @@ import pwan
 from pwan import methods, shapes
 from pwan.begin.similarities import procrustes
 from pwan.deformation.coherence import Coherence
+from pwan.deformation.factors import nystrom
 from pwan.deformation.transform import Transform
 from pwan.problem import RegistrationProblem
 from pwan.registration.landmarks import Pull
@@ -33,7 +34,7 @@ def some(kind: str, modes: bool = True) -> tuple[Transform, Tensor]:
     """Two transforms of 40 points, anywhere, and a reference of 15."""
     generator = torch.Generator().manual_seed(0)
     source = torch.randn(2, 40, 3, generator=generator, dtype=torch.float64)
-    basis = Coherence(source, torch.arange(20).expand(2, -1), 2.0).basis if modes else None
+    basis = Coherence(source, nystrom(source, torch.arange(20).expand(2, -1), 2.0)).basis if modes else None
     transform = Transform(kind, source, basis)  # type: ignore[arg-type]
     transform.parameters.data += 0.3 * torch.randn(transform.parameters.shape, generator=generator, dtype=torch.float64)
     return transform, torch.randn(2, 15, 3, generator=generator, dtype=torch.float64)

@@ -19,7 +19,7 @@ from scipy.spatial import KDTree
 from pwan.arrays import to_points
 from pwan.begin.quick_fit import sample
 from pwan.deformation.coherence import Coherence
-from pwan.deformation.factors import draw_centres
+from pwan.deformation.factors import draw_centres, nystrom
 from pwan.deformation.transform import Transform
 from pwan.problem import RegistrationProblem
 from pwan.randomness import derive_seed, numpy_generator
@@ -179,7 +179,8 @@ def _fits(source: torch.Tensor, reference: torch.Tensor, seed: int) -> list[tupl
     ) -> np.ndarray:
         y, x = (source - y_centre) / y_radius, (reference[x_rows] - centres[1]) / x_radius
         k = len(shares)
-        basis = Coherence(y[None], draw_centres(n, ESTIMATE.rank, [seed]), ESTIMATE.beta).basis  # (1, n, modes)
+        factor = nystrom(y[None], draw_centres(n, ESTIMATE.rank, [seed]), ESTIMATE.beta)
+        basis = Coherence(y[None], factor).basis  # (1, n, modes)
         transform = Transform("nonrigid", y.expand(k, *y.shape), basis.expand(k, *basis.shape[1:]))
         fitted = soft_assignment(
             transform.part(y_rows.expand(k, -1)),

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from pwan.deformation.coherence import Coherence
-from pwan.deformation.factors import draw_centres
+from pwan.deformation.factors import draw_centres, nystrom
 from pwan.deformation.transform import Transform
 from pwan.randomness import derive_seed, numpy_generator
 from pwan.registration.soft_assignment import SoftSettings, soft_assignment
@@ -60,7 +60,7 @@ def quick_fit(source: np.ndarray, reference: np.ndarray, mass: float, seed: int)
     """The K sources (K, n, D) moved by a quick soft assignment of a mass to the reference (m, D), all normalised."""
     k, n, _ = source.shape
     y, seeds = torch.from_numpy(source), [derive_seed(seed, "start modes")] * k
-    coherence = Coherence(y, draw_centres(n, QUICK_FIT.rank, seeds), QUICK_FIT.beta)
+    coherence = Coherence(y, nystrom(y, draw_centres(n, QUICK_FIT.rank, seeds), QUICK_FIT.beta))
     transform = Transform("nonrigid", y, coherence.basis)
     x, masses = torch.from_numpy(reference).expand(k, *reference.shape), y.new_full((k,), mass)
     fitted = soft_assignment(transform, transform.parameters, x, masses, QUICK_FIT.soft, seeds)

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from pwan import methods
+from pwan.deformation.settings import NEIGHBOURS
 from pwan.randomness import derive_seed
 from pwan.registration.settings import PULL
 from pwan.synthesis import SynthesisSettings
@@ -53,6 +54,8 @@ class Cell:
 LATER: dict[str, Any] = {"voxel": 0.0, "crop": "both", "surface": "none", "turn": 0.0}
 # no cell has pairs, so that pull changes no row
 LATER_SETTINGS: dict[str, Any] = {"coarse_steps": 0, "reach": 0.0, "sample": 0, "sample_first": 0, "pull": PULL}
+# every row of before is by the Gaussian kernel, as its settings say
+LATER_SETTINGS |= {"kernel": "gaussian", "geodesic_share": 1.0, "neighbours": NEIGHBOURS, "flexibility": "given"}
 
 AXES = ["shape", "shape_source", *(f.name for f in fields(SynthesisSettings)), "seed"]
 

@@ -23,7 +23,7 @@ from pwan.bench.settings import LOOP, TrainerSettings
 from pwan.devices.ranks import devices_here
 from pwan.devices.threads import threads
 from pwan.problem import FAILED, OK, Observer, Progress, RegistrationProblem, RegistrationResult, mean_squared_error
-from pwan.registration import coarse, dealt
+from pwan.registration import dealt, flexibility
 from pwan.registration.settings import PwanSettings
 
 REPORT_EVERY = 0.5  # seconds between two reports of a running registration; chosen by eye
@@ -211,13 +211,13 @@ def _drive(task: Task, problem: RegistrationProblem, observer: Observer) -> Regi
     if task.trainer.name == "lightning" and isinstance(settings, PwanSettings):
         from pwan import lightning  # takes seconds to import, so only when it is asked for
 
-        return coarse.register(problem, settings, seeds=seeds, observer=observer, drive=lightning.register)
+        return flexibility.register(problem, settings, seeds=seeds, observer=observer, drive=lightning.register)
     if shared := devices_of(task.method, task.trainer):
         devices = shared["devices"]
         if task.trainer.name == "gpu":  # this worker's own
             devices = [devices_here(task.trainer.devices, "gpu")[worker_number() % task.trainer.devices]]
         drive = partial(dealt.register, devices=devices)
-        return coarse.register(problem, settings, seeds=seeds, observer=observer, drive=drive)
+        return flexibility.register(problem, settings, seeds=seeds, observer=observer, drive=drive)
     return methods.run(task.method, problem, task.options, seeds=seeds, observer=observer)
 
 

@@ -12,8 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pwan.deformation.coherence import Coherence
-from pwan.deformation.factors import draw_centres
+from pwan.deformation.coherence import coherence_of
 from pwan.deformation.transform import Transform
 from pwan.methods._baseline import unrefined_result
 from pwan.methods._settings.soft_assignment import Settings
@@ -26,7 +25,9 @@ from pwan.registration.soft_assignment import samples, soft_assignment
 
 def resolved(problem: RegistrationProblem, settings: Settings) -> dict[str, Any]:
     """Every setting as it is used for the problem."""
-    return {**asdict(settings), **asdict(settings.for_case(whole=bool(matches_whole_source(problem).all())))}
+    kernel = settings.coherence_kernel
+    used = {**asdict(settings), "beta": kernel.beta, "rank": kernel.rank}
+    return {**used, **asdict(settings.for_case(whole=bool(matches_whole_source(problem).all())))}
 
 
 def register(
@@ -39,7 +40,7 @@ def register(
     soft = settings.for_case(whole=bool(matches_whole_source(limited).all()))
     normalised, frame = normalise(limited, settings.normalisation)
     source = normalised.source
-    coherence = Coherence(source, draw_centres(source.shape[1], settings.rank, seeds), settings.beta)
+    coherence = coherence_of(source, limited.source_faces, settings.coherence_kernel, seeds)
     transform = Transform("nonrigid", source, coherence.basis)
     begin = identity = transform.parameters.detach()
     pull = Pull.of(normalised, transform, normalised.reference, settings.pull)
@@ -67,7 +68,7 @@ def register(
         limited,
         frame,
         *parts(fitted),
-        coherence.on_space(fitted[:, source.shape[2] + 1 :]),
+        coherence.on_space(fitted[:, source.shape[2] + 1 :], transform.affine(fitted)),
         status=[OK if fine else FAILED for fine in good.tolist()],
         stop_reason=[
             f"took all {steps} steps"
