@@ -143,7 +143,7 @@ def _register_one(
         for each, *_, f in tried
     )
     if chosen is not given and of_few.transform is not None:
-        led = torch.as_tensor(of_few.transform[0](problem.source[0]))[None]
+        led = of_few.transform[0](problem.source[0])[None]
         problem, chosen = replace(problem, guess=led), replace(chosen, steps=settings.steps or FROM_GUESS)
     own = time.perf_counter() - started
     result = coarse.register(problem, chosen, seeds=seeds, observer=_part(observer, problem, PARTS - 1), drive=drive)
@@ -157,7 +157,9 @@ def _of_one(observer: Observer | None, problem: RegistrationProblem, k: int) -> 
 
     def of_all(progress: Progress) -> None:
         def transformed() -> torch.Tensor:
-            return problem.source.index_copy(0, torch.tensor([k]), progress.transformed())
+            return problem.source.index_copy(
+                0, torch.tensor([k], dtype=torch.int64, device=problem.source.device), progress.transformed()
+            )
 
         steps = progress.steps * len(problem)
         observer(replace(progress, step=k * progress.steps + progress.step, steps=steps, transformed=transformed))
