@@ -29,17 +29,22 @@ class TransportResult:
         plan: exact solver: (q, r) float64, plan[i, j] is the mass carried between reference i and source j; else None.
         potential: neural solver: maps (N, D) points in input coordinates (array or tensor) to their (N,) values, an
             array in input units; its method ``gradient`` maps them to the (N, D) gradients. Else None.
-        lower_bound: neural solver: the objective at f / max(1, gradient_norm), at most the exact value as far as the
-            gradient norm was measured (see ``gradient_norm``); for the exact solver the value itself.
+        lower_bound: neural solver: at most the exact value, by duality: the objective at values of the potential that
+            were lowered until no pair of a reference and a source point breaks the slope limit of 1, or at plain
+            nearest distances where these give more. It may lie above ``value``, and is often the better estimate. For
+            the exact solver the value itself.
+        checked_pairs: neural solver: the share of the pairs that ``lower_bound`` rests on. 1: it is proved, to rounding.
+            Below 1 (more pairs than the option ``certificate_pairs``) it holds as far as the sample tells. Else None.
         gradient_norm: neural solver: the largest norm of the potential's gradient at every point of both sets and at
-            random points of segments between them (option ``certificate_points``). The Lipschitz constant elsewhere
-            can be larger, so the bound is as good as this sample; None for the exact solver.
+            random points of segments between them (option ``certificate_points``). ``value`` exceeds the exact value
+            where the slope exceeds 1, here or at points that were not looked at; None for the exact solver.
     """
 
     value: float
     plan: np.ndarray | None = field(default=None, repr=False)
     potential: Potential | None = field(default=None, repr=False)
     lower_bound: float | None = None
+    checked_pairs: float | None = None
     gradient_norm: float | None = None
 
 
