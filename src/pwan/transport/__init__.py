@@ -38,6 +38,7 @@ class TransportResult:
         gradient_norm: neural solver: the largest norm of the potential's gradient at every point of both sets and at
             random points of segments between them (option ``certificate_points``). ``value`` exceeds the exact value
             where the slope exceeds 1, here or at points that were not looked at; None for the exact solver.
+        doubt: neural solver: in words, where ``value`` and ``lower_bound`` are more than a tenth apart; else None.
     """
 
     value: float
@@ -46,6 +47,7 @@ class TransportResult:
     lower_bound: float | None = None
     checked_pairs: float | None = None
     gradient_norm: float | None = None
+    doubt: str | None = None
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class TransportProblem:
 
     Attributes:
         reference: (q, D), source: (r, D).
-        reference_weights: (q,), source_weights: (r,); non-negative, of positive total.
+        reference_weights: (q,), source_weights: (r,); non-negative, of positive total, none above what can be carried.
         mass: the mass to carry, or None.
         distance: the threshold h in the units of the points, or None.
     """
@@ -137,17 +139,23 @@ def check_problem(
     b = _weights("source_weights", source_weights, len(y))
     if mass is not None and distance is not None:
         raise ValueError("give mass or distance, not both: the first fixes how much is carried, the second how far")
-    if distance is not None:
-        return TransportProblem(x, y, a, b, mass=None, distance=_positive("distance", distance))
     total = float(min(a.sum(), b.sum()))
+    if distance is not None:
+        h = _positive("distance", distance)
+        return TransportProblem(x, y, *_clipped(a, b, total), mass=None, distance=h)
     if mass is None:
-        return TransportProblem(x, y, a, b, mass=total, distance=None)
+        return TransportProblem(x, y, *_clipped(a, b, total), mass=total, distance=None)
     m = _positive("mass", mass)
     if m > total * (1 + MASS_TOLERANCE):
         raise ValueError(
             f"mass can be at most the total weight of the lighter set, {total:g}, got {m:g}; give a smaller mass"
         )
-    return TransportProblem(x, y, a, b, mass=min(m, total), distance=None)
+    return TransportProblem(x, y, *_clipped(a, b, min(m, total)), mass=min(m, total), distance=None)
+
+
+def _clipped(a: np.ndarray, b: np.ndarray, mass: float) -> tuple[np.ndarray, np.ndarray]:
+    """No point carries more than is carried in all; a larger weight would only take the digits of the others."""
+    return np.minimum(a, mass), np.minimum(b, mass)
 
 
 def _points(name: str, value: Any) -> np.ndarray:

@@ -65,7 +65,7 @@ def steepest_pairs(reference: Tensor, source: Tensor, f: Tensor, g: Tensor, coun
 def sampled_rows(q: int, r: int, pairs: int, generator: np.random.Generator) -> Tensor:
     """Rows of the reference that make up at most so many pairs with the source, at least one; all, if all fit."""
     if q * r <= pairs:
-        return torch.arange(q)
+        return torch.arange(q, dtype=torch.int64, device="cpu")
     return torch.from_numpy(generator.choice(q, max(1, pairs // r), replace=False))
 
 

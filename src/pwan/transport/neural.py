@@ -38,6 +38,7 @@ RISE = 0.7
 NEAR, STEEP = 0.25, 0.25
 LOOK = 50  # updates from one search for the steepest pairs to the next
 LOOKED = 2**20  # pairs of each problem that a search looks at
+DOUBT = 0.1  # value and lower bound are of one opinion if they differ by less than this share of the larger
 
 
 @dataclass(frozen=True)
@@ -224,7 +225,7 @@ class _Segments:
         near = []
         for x, y in zip(self.x, self.y, strict=True):
             of_x, of_y = nearest_points(x, y)[1], nearest_points(y, x)[1]
-            own_x, own_y = (torch.arange(len(side), device=side.device) for side in (x, y))
+            own_x, own_y = (torch.arange(len(side), dtype=torch.int64, device=side.device) for side in (x, y))
             near.append(torch.stack((torch.cat((own_x, of_y)), torch.cat((of_x, own_y)))))
         self.near = torch.stack(near)  # (B, 2, q + r) rows of the reference and of the source
         self.steep = self.near
@@ -285,9 +286,22 @@ def _certify(batch: _Batch, network: PotentialNetwork, settings: NeuralSettings)
             lower_bound=float(bound[i] * unit[i]),
             checked_pairs=checked,
             gradient_norm=float(norm[i]),
+            doubt=_doubt(float(value[i] * unit[i]), float(bound[i] * unit[i])),
         )
         for i in range(len(value))
     ]
+
+
+def _doubt(value: float, bound: float) -> str | None:
+    if abs(value - bound) <= DOUBT * max(abs(value), abs(bound)):
+        return None
+    why = (
+        "the potential has not learned what is proved: more updates may help, if the distances are not far smaller "
+        "than the sets"
+        if value < bound
+        else "the potential may be steeper than 1 somewhere: raise kappa, segment_points or updates"
+    )
+    return f"the value is {value:.4g}, but {bound:.4g} is the lower bound; {why}; solver='exact' settles it"
 
 
 def _lower_bound(
