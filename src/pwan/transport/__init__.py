@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # neural imports this module, and torch takes seconds to load
 
 # A sum of float32 weights and the mass computed from the same numbers elsewhere differ by about this much.
 MASS_TOLERANCE = 1e-6
+LARGEST = 1e150  # of coordinates and weights
 
 
 @dataclass(frozen=True)
@@ -172,6 +173,8 @@ def _points(name: str, value: Any) -> np.ndarray:
             f"{name} must be finite, but {int(bad.sum())} of its {len(points)} points hold NaN or infinity (the first "
             f"is row {int(bad.argmax())}); remove these rows"
         )
+    if (largest := float(np.abs(points).max())) > LARGEST:
+        raise ValueError(f"{name} holds numbers up to {largest:.3g}, whose squares overflow; give larger units")
     return points
 
 
@@ -185,6 +188,8 @@ def _weights(name: str, value: Any, n: int) -> np.ndarray:
         raise ValueError(f"{name} must hold one weight for each of the {n} points, got shape {weights.shape}")
     if not np.isfinite(weights).all() or (weights < 0).any():
         raise ValueError(f"{name} must be finite and not negative, got values from {weights.min()} to {weights.max()}")
+    if weights.max() > LARGEST:
+        raise ValueError(f"{name} holds weights up to {weights.max():.3g}, whose sum may overflow; divide all weights")
     if weights.sum() == 0:
         raise ValueError(f"{name} must not all be zero: there is nothing to carry")
     return weights

@@ -150,9 +150,10 @@ def solve(
             f"problems of one batch need the same numbers of points, got {sorted(sizes)}; solve them apart"
         )
     order = sorted(range(len(problems)), key=lambda i: problems[i].mass is None)
-    batch = _standardise([problems[i] for i in order], torch.device(settings.device))
+    ordered = [problems[i] for i in order]
+    batch = _standardise(ordered, torch.device(settings.device))
     network = _train(batch.to(torch.float32), settings, observer)
-    results = _certify(batch, _in_double(network), settings)
+    results = _certify(ordered, batch, _in_double(network), settings)
     return [results[order.index(i)] for i in range(len(problems))]
 
 
@@ -262,7 +263,9 @@ def _in_double(network: PotentialNetwork) -> PotentialNetwork:
     return double
 
 
-def _certify(batch: _Batch, network: PotentialNetwork, settings: NeuralSettings) -> list[TransportResult]:
+def _certify(
+    problems: Sequence[TransportProblem], batch: _Batch, network: PotentialNetwork, settings: NeuralSettings
+) -> list[TransportResult]:
     """Values, gradient norms and lower bounds in float64, in input units."""
     n, generator = batch.points.shape[1], numpy_generator(settings.seed, "certificate")
     segments = _Segments(batch, generator)
@@ -274,7 +277,8 @@ def _certify(batch: _Batch, network: PotentialNetwork, settings: NeuralSettings)
     value, _, threshold = batch.evaluate(output[:, :n], clip_reference=True)
     if not bool(torch.isfinite(value).all()):
         raise RuntimeError(f"the updates of the potential diverged; lower step_size (it is {settings.step_size})")
-    bound, checked = _lower_bound(batch, output[:, :n], threshold, settings.certificate_pairs, generator)
+    f = output[:, : batch.q].clamp(min=0.0).minimum(threshold[:, None]).neg()
+    bound, checked = _lower_bound(problems, batch, f, settings.certificate_pairs, generator)
     unit, m = batch.carried * batch.scale, len(batch.mass)
     value, bound = (  # what the theorems promise, where rounding leaves a last digit
         torch.cat((values[:m].clamp(min=0.0), values[m:].clamp(max=0.0))) for values in (value, bound)
@@ -305,20 +309,23 @@ def _doubt(value: float, bound: float) -> str | None:
 
 
 def _lower_bound(
-    batch: _Batch, output: Tensor, threshold: Tensor, pairs: int, generator: np.random.Generator
+    problems: Sequence[TransportProblem], batch: _Batch, f: Tensor, pairs: int, generator: np.random.Generator
 ) -> tuple[Tensor, float]:
-    """(B,) the objective at feasible values made of the potential and, if that is more, of f = 0 (every point goes to
-    its nearest one); and the share of the pairs that was looked at.
+    """(B,) the objective at feasible values made of the potential f (B, q) at the reference and, if that is more, of
+    f = 0 (every point goes to its nearest one); and the share of the pairs that was looked at.
+
+    Lengths are taken between the points as they were given: centred, those of a set with a far outlier lose digits.
     """
-    q, candidates, checked = batch.q, [], 1.0
-    for points, found, h in zip(batch.points, output, threshold, strict=True):
-        f = found[:q].clamp(min=0.0).minimum(h).neg()
-        *values, checked = feasible(points[:q], points[q:], torch.stack((f, torch.zeros_like(f))), pairs, generator)
-        candidates.append(torch.cat(values, 1).neg())
-    by_potential, by_distance = (
-        batch.evaluate(values, clip_reference=True)[0] for values in torch.stack(candidates).unbind(1)
-    )
-    # so that rounding never lifts the bound above the exact value
+    candidates, checked = [], 1.0
+    for problem, scale, own in zip(problems, batch.scale, f, strict=True):
+        x, y = (torch.from_numpy(points).to(f) for points in (problem.reference, problem.source))
+        start = torch.stack((own * scale, torch.zeros_like(own)))
+        *values, checked = feasible(x, y, start, pairs, generator)
+        candidates.append(torch.cat(values, 1) / -scale)
     weight = batch.reference_weights.sum(1) + batch.source_weights.sum(1)
-    rounding = 8 * torch.finfo(output.dtype).eps * weight * batch.points.abs().amax((1, 2))
-    return by_potential.maximum(by_distance) - rounding, checked
+    bounds = []
+    for outputs in torch.stack(candidates).unbind(1):
+        value, _, threshold = batch.evaluate(outputs, clip_reference=True)
+        # rounding is not to lift the bound above the exact value
+        bounds.append(value - 8 * torch.finfo(f.dtype).eps * weight * threshold)
+    return bounds[0].maximum(bounds[1]), checked
