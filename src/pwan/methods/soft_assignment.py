@@ -46,7 +46,7 @@ def register(
     if pull is not None:  # where the first fit would go with the pairs alone
         ridge = torch.full(identity.shape[1:2], soft.smoothness, dtype=torch.float64)
         ridge[: source.shape[2]], ridge[source.shape[2]] = soft.affine_ridge, 0.0
-        start = pull.settled(identity, ridge * soft.sigma_start / source.shape[1])
+        start = pull.settled(identity, ridge * soft.sigma_start / normalised.source_total[:, None])
 
     def parts(p: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         return transform.affine(p), transform.translation(p), transform.displacement(p)
@@ -57,7 +57,17 @@ def register(
         if observer is not None:
             observer(Progress(step, steps, lambda: frame.apply(limited.source, *parts(p))))
 
-    found = soft_assignment(transform, start, normalised.reference, normalised.mass, soft, list(seeds), told, pull)
+    found = soft_assignment(
+        transform,
+        start,
+        normalised.reference,
+        normalised.mass,
+        soft,
+        list(seeds),
+        told,
+        pull,
+        weights=normalised.masses,
+    )
     good = found.isfinite().all(-1).all(-1)  # (B,)
     found = torch.where(good[:, None, None], found, identity)
     b = len(problem)

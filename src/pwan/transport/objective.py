@@ -60,7 +60,7 @@ def objective(
     fold: bool = True,
     reach: Tensor | None = None,
     select: Select | None = None,
-    totals: tuple[float, float] | None = None,
+    totals: tuple[float | Tensor, float | Tensor] | None = None,
 ) -> Objective:
     """The discrepancy of the given kind from the network's output at the reference (B, q) and the source (B, r).
 
@@ -71,8 +71,8 @@ def objective(
             from its partner (cost min(distance, reach)), so that beyond it nothing is gained by moving it.
         fold: f = -|o| as in the paper; else the concave form of the module's docstring.
         reference_weights, source_weights: (B, q) and (B, r), or one number for all points.
-        select: in place of :func:`largest_share`, and totals: the weights of both whole sets, reference first, where
-            the points given are parts of these. Values and slopes by h of the parts add up to those of the whole if one
+        select: in place of :func:`largest_share`, and totals: the weights of both whole sets, reference first, a number
+            or (B, 1) each, where the points given are parts of these. Values and slopes by h of the parts add up to those of the whole if one
             part alone is given the mass together with a learned h, and the others a mass of 0; of the exact thresholds
             the largest one holds.
     """

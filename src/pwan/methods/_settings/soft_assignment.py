@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pwan.choices import Normalisation
 from pwan.registration.settings import PULL
@@ -24,6 +24,8 @@ class Settings:
         beta: width of the kernel exp(-d^2 / (2 beta^2)) whose modes make the displacement. rank: how many of them.
         pull: of known pairs, as PWAN's.
     """
+
+    weighted: ClassVar[bool] = True  # a point may count more than another
 
     steps: int | None = None
     sigma_start: float | None = None
