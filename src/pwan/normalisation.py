@@ -86,9 +86,9 @@ def normalise(
     """The problem in normalised coordinates (float64), and the frame that leads back.
 
     Args:
-        mode: "separate" centres each set and divides it by its RMS radius, both of its weighted points (released code, noise experiment), which
-            rescales the source without a word: right when all of it must be matched, wrong for two parts. "joint" uses
-            the reference's centre and radius for both. "none" scales neither and centres both by the reference
+        mode: "separate" centres each set and divides it by its RMS radius, both by the weights of its points (released
+            code, noise experiment), which rescales the source without a word: right when all of it must be matched,
+            wrong for two parts. "joint" uses the reference's centre and radius for both. "none" scales neither and centres both by the reference
             (single precision needs that). "auto" is joint when a part of the source is to be matched; when all of it
             is, each problem takes separate, unless joint starts much nearer by the partial transport cost of a sample
             (outliers far beyond the shape would blow the source up).
@@ -98,8 +98,8 @@ def normalise(
     Warns when the extents of the two sets differ more than threefold.
     """
     source, reference = problem.source, problem.reference
-    source_centre, source_scale = _extent(source, problem.source_weights)
-    reference_centre, reference_scale = _extent(reference, problem.reference_weights)
+    source_centre, source_scale = extent(source, problem.source_weights)
+    reference_centre, reference_scale = extent(reference, problem.reference_weights)
     ratio = source_scale / reference_scale
     if bool(((ratio > EXTENT_RATIO) | (ratio < 1 / EXTENT_RATIO)).any()):
         worst = int(ratio.log().abs().flatten().argmax())
@@ -158,7 +158,7 @@ def _start_cost(problem: RegistrationProblem, frame: Frame, k: int) -> float:
     return float(distances[linear_sum_assignment(distances)].mean())
 
 
-def _extent(points: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
+def extent(points: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
     """The centre (B, 1, D) and the RMS radius (B, 1, 1) of points (B, n, D) of these weights (B, n), or of 1 each."""
 
     def mean(values: Tensor) -> Tensor:  # (B, n, k) to (B, 1, k)

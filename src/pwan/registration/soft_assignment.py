@@ -81,7 +81,8 @@ def soft_assignment(
     """Anneal a two-sided soft assignment with slack, with a closed-form fit of A, t and W in each step.
 
     Rows and columns of the assignment sum to at most the weights of their points, the rest goes to the slack; of the
-    mass type only the best matched source points that make up m keep their rows. Kin to TPS-RPM (Chui & Rangarajan), with the kernel's smooth modes.
+    mass type only the best matched source points that make up m keep their rows. Kin to TPS-RPM (Chui & Rangarajan),
+    with the kernel's smooth modes.
 
     Args:
         transform: modes, affine or rigid, of all source points.

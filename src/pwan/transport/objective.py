@@ -72,9 +72,9 @@ def objective(
         fold: f = -|o| as in the paper; else the concave form of the module's docstring.
         reference_weights, source_weights: (B, q) and (B, r), or one number for all points.
         select: in place of :func:`largest_share`, and totals: the weights of both whole sets, reference first, a number
-            or (B, 1) each, where the points given are parts of these. Values and slopes by h of the parts add up to those of the whole if one
-            part alone is given the mass together with a learned h, and the others a mass of 0; of the exact thresholds
-            the largest one holds.
+            or (B, 1) each, where the points given are parts of these. Values and slopes by h of the parts add up to
+            those of the whole if one part alone is given the mass together with a learned h, and the others a mass of
+            0; of the exact thresholds the largest one holds.
     """
     a, b = _weights(reference_weights, reference_output), _weights(source_weights, source_output)
     if kind == "complete":
