@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -15,6 +15,7 @@ from pwan.begin.estimate import estimate_limits
 from pwan.extras import needs
 from pwan.problem import Observer, RegistrationProblem, RegistrationResult
 from pwan.randomness import derive_seed
+from pwan.weights import even_weights
 
 
 @dataclass
@@ -50,6 +51,8 @@ def register(
     mass: float | Sequence[float] | Literal["auto"] | Any | None = None,
     distance: float | Sequence[float] | Any | None = None,
     landmarks: Any | None = None,
+    source_weights: Any | Literal["even"] | None = None,
+    reference_weights: Any | Literal["even"] | None = None,
     method: str = "pwan",
     seed: int = 0,
     observer: Observer | None = None,
@@ -63,8 +66,9 @@ def register(
             a cloud's ``points`` (Open3D, :class:`pwan.PointFile`). Never changed.
         reference: points that stay, (q, D) or (B, q, D), or such an object.
         mass: how many points are to be matched (the paper's m), one number or one for each problem, at most the size of
-            the smaller set; with a fraction the point at the threshold counts in part. "auto" estimates it for sets
-            that are roughly aligned (:func:`pwan.begin.estimate.estimate_limits`, which also gives its reasons).
+            the smaller set; with a fraction the point at the threshold counts in part. Of weighted points it is the
+            weight that is to be matched, at most all of the lighter set. "auto" estimates it for sets that are roughly
+            aligned (:func:`pwan.begin.estimate.estimate_limits`, which also gives its reasons).
         distance: how far a point may be matched (the paper's h), in the units of the points. At most one of mass and
             distance may be given; with neither, all of the smaller set is matched.
         landmarks: known pairs, (L, 2) whole numbers: a row of the source and the row of the reference where it belongs,
@@ -72,6 +76,12 @@ def register(
             list of B such arrays or None. They pull softly, as strong as the setting ``pull`` says; PWAN's methods and
             soft_assignment take them. Sets far turned against each other are better turned back by the pairs first
             (:func:`pwan.begin.landmark_start.start_by_landmarks`).
+        source_weights, reference_weights: how much each point counts (the paper's b_j and a_i), (r,) and (q,) or with a
+            leading B, in points: a point of weight 2 counts as two. "even" finds the weights, of mean 1, by which the
+            points count as an even sample of their shape: a vertex by the areas of its faces where the set is an object
+            with ``faces`` or ``triangles``, else a point by the local density
+            (:func:`pwan.weights.even_weights`). Good for a mesh whose vertices are denser in places; it does nothing
+            for points that are even already. PWAN's methods and soft_assignment take weights.
         method: a name out of ``pwan.methods.names()``.
         seed: the same seed gives the same result.
         observer: called after each step with a :class:`pwan.problem.Progress`.
@@ -95,6 +105,7 @@ def register(
     """
     if mass is not None and distance is not None:
         raise ValueError("give mass (how many points are matched) or distance (how far), not both")
+    faces = _faces_of(source), _faces_of(reference)
     source, reference = _points_of(source), _points_of(reference)
     y, x = _points("source", source), _points("reference", reference)
     if _ndim(source) != _ndim(reference):
@@ -106,20 +117,18 @@ def register(
     count = y.shape[0]
     if not isinstance(seed, (int, np.integer)) or isinstance(seed, bool):
         raise ValueError(f"seed must be a whole number, got {seed!r}")
+    pairs, landmark_weights = _pairs(landmarks, count, single)
+    problem = RegistrationProblem(y, x, landmarks=pairs, landmark_weights=landmark_weights)  # checks them
+    problem = replace(
+        problem,
+        source_weights=_weights("source_weights", source_weights, y, faces[0]),
+        reference_weights=_weights("reference_weights", reference_weights, x, faces[1]),
+    )
     if isinstance(mass, str):
         if mass != "auto":
             raise ValueError(f'mass must be a number, one for each problem, or "auto", got {mass!r}')
-        RegistrationProblem(y, x)  # checks them
-        mass = [estimate_limits(*pair, seed=seed).mass for pair in zip(y, x, strict=True)]
-    pairs, landmark_weights = _pairs(landmarks, count, single)
-    problem = RegistrationProblem(
-        y,
-        x,
-        mass=_numbers("mass", mass, count),
-        distance=_numbers("distance", distance, count),
-        landmarks=pairs,
-        landmark_weights=landmark_weights,
-    )
+        mass = [_estimated(problem.select([k]), seed) for k in range(count)]
+    problem = replace(problem, mass=_numbers("mass", mass, count), distance=_numbers("distance", distance, count))
     limited = mass is not None or distance is not None
     if limited and getattr(methods.settings(method, options), "type", None) == "complete":
         raise ValueError(f"method {method} matches all of both sets; leave mass and distance out")
@@ -134,6 +143,18 @@ def _points_of(given: Any) -> Any:
         return given
     found = getattr(given, "vertices", getattr(given, "points", None))
     return given if found is None else np.asarray(found)
+
+
+def _faces_of(given: Any) -> np.ndarray | None:
+    """The triangles of an object that has some, (F, 3) whole numbers."""
+    if hasattr(given, "shape"):
+        return None
+    for name in ("triangles", "faces"):  # trimesh's triangles are corners, not numbers
+        found = getattr(given, name, None)
+        array: np.ndarray = np.asarray([] if found is None else found)
+        if array.ndim == 2 and array.shape[1] == 3 and array.dtype.kind in "iu" and len(array):
+            return array
+    return None
 
 
 def _ndim(points: Any) -> int:
@@ -157,6 +178,37 @@ def _points(name: str, points: Any) -> Tensor:
     if array.dtype.kind not in "iuf":
         raise ValueError(f"{name} must hold real numbers, got an array of {array.dtype}")
     return torch.from_numpy(np.array(array, dtype=np.float64, order="C"))
+
+
+def _weights(name: str, given: Any, points: Tensor, faces: np.ndarray | None) -> Tensor | None:
+    """The weights (B, N) float64 of points (B, N, D), which are finite."""
+    if given is None:
+        return None
+    if isinstance(given, str):
+        if given != "even":
+            raise ValueError(f'{name} must be an array with one weight for each point, or "even", got {given!r}')
+        return torch.from_numpy(np.stack([even_weights(each.numpy(), faces) for each in points]))
+    plain = given.detach().cpu().numpy() if isinstance(given, Tensor) else given
+    try:
+        array = np.asarray(plain)
+        if array.dtype.kind not in "biuf":
+            raise TypeError
+    except (TypeError, ValueError):
+        raise ValueError(f'{name} must be an array with one weight for each point, or "even", got {given!r}') from None
+    b, n, _ = points.shape
+    if array.shape not in ((n,), (b, n)):
+        raise ValueError(
+            f"{name} must have shape ({n},){f' or ({b}, {n})' if b > 1 else ''}, one weight for each point; got "
+            f"{array.shape}"
+        )
+    return torch.from_numpy(np.array(np.broadcast_to(array, (b, n)), dtype=np.float64))
+
+
+def _estimated(problem: RegistrationProblem, seed: int) -> float:
+    """The mass of one problem."""
+    a, b = (None if weights is None else weights[0] for weights in problem.masses)
+    y, x = problem.source[0], problem.reference[0]
+    return estimate_limits(y, x, source_weights=b, reference_weights=a, seed=seed).mass
 
 
 def _numbers(name: str, value: Any, count: int) -> Tensor | None:

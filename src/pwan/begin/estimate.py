@@ -182,8 +182,7 @@ def _fits(
         for weights, rows in ((source_weights, y_rows), (reference_weights, x_rows))
     )
     lighter = min(
-        float(some) if weights is None else float(weights.sum())
-        for weights, some in zip((b, a), sizes, strict=True)
+        float(some) if weights is None else float(weights.sum()) for weights, some in zip((b, a), sizes, strict=True)
     )
     common = min(y_radius, x_radius)  # the larger one may come from a few far outliers
 

@@ -138,7 +138,7 @@ class Sample:
             self.masses = masses
             return
         for kept, new in zip(self.masses, masses, strict=True):
-            if kept is not None:
+            if kept is not None and new is not None:
                 kept.copy_(new)
         self.transform.copy_points(drawn)
         self.reference_features.copy_(features)

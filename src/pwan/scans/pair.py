@@ -7,12 +7,14 @@ from pathlib import Path
 
 import numpy as np
 
+from pwan import methods
 from pwan.normalisation import EXTENT_RATIO
 from pwan.pointfiles import PointFile, read_points
 from pwan.randomness import numpy_generator
 from pwan.scans.landmarks import Landmarks, located, read_landmarks
 from pwan.scans.settings import LIMIT, ScanSettings
 from pwan.shapes.surface import sample_surface
+from pwan.weights import even_weights
 
 APART = 1e-12  # ratio of two sets' extents at which the smaller one is a point in the frame of the larger one
 SMALLEST = 1e-30  # extent of a set; squares of smaller ones leave float32, and only damaged files hold them
@@ -28,6 +30,8 @@ class Pair:
         source_rows: (r,) their numbers among the file's points, None for points of its surface.
         reference: (q, D), reference_rows: (q,) the same of the reference.
         landmarks: pairs that are known to belong together, all of whose points are registered; None without any.
+        source_weights, reference_weights: (r,) and (q,) of the registered points, of mean 1; None where each counts
+            once.
         notes: what was decided on the way, in sentences that name the file.
     """
 
@@ -39,6 +43,8 @@ class Pair:
     reference_rows: np.ndarray
     notes: tuple[str, ...]
     landmarks: Landmarks | None = None
+    source_weights: np.ndarray | None = None
+    reference_weights: np.ndarray | None = None
 
     @property
     def whole(self) -> bool:
@@ -105,7 +111,29 @@ def read_pair(settings: ScanSettings) -> Pair:
     staying, staying_rows = _part(reference, settings.seed, "reference", notes, known[:, 1])
     registered = np.column_stack((here, np.searchsorted(staying_rows, known[:, 1])))
     pairs = Landmarks(known, weights, registered) if len(known) else None
-    return Pair(source, reference, points, rows, staying, staying_rows, tuple(notes), pairs)
+    masses = (
+        _masses(file, wanted, of, settings.method, notes)
+        for file, wanted, of in (
+            (source, settings.source_weights, rows),
+            (reference, settings.reference_weights, staying_rows),
+        )
+    )
+    return Pair(source, reference, points, rows, staying, staying_rows, tuple(notes), pairs, *masses)
+
+
+def _masses(file: PointFile, wanted: str, rows: np.ndarray | None, method: str, notes: list[str]) -> np.ndarray | None:
+    """The weights of these rows of a file's points, of mean 1; None where each counts once, as points do that were
+    drawn on its surface (``rows`` None)."""
+    faces = file.triangles if file.triangles is not None and len(file.triangles) else None
+    even = wanted == "even" or (wanted == "auto" and faces is not None and methods.takes_weights(method))
+    if rows is None or not even:
+        return None
+    weights = even_weights(file.points, faces)[rows]
+    by = "local density" if faces is None else "the areas of their faces"
+    notes.append(
+        f"{file.path.name}: the points count by {by}, from {weights.min():.2g} to {weights.max():.2g} times the mean"
+    )
+    return weights / weights.mean()
 
 
 def _part(file: PointFile, seed: int, name: str, notes: list[str], needed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

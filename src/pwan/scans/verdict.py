@@ -120,7 +120,8 @@ def judge(found: Measured) -> Verdict:
     if found.uneven > UNEVEN:
         warnings.append(
             f"the density of one set against the other differs by a factor of {found.uneven:.2g} in point distances "
-            "from place to place, and the dense places pull: thin the sets to an even spacing"
+            "from place to place, and the dense places pull: take source_weights=even reference_weights=even, or thin "
+            "the sets to an even spacing"
         )
     return Verdict(not warnings, tuple(sentences), tuple(warnings))
 
@@ -143,13 +144,20 @@ def _judge_landmarks(found: LandmarkResidual, spacing: float, sentences: list[st
     return max(found.median, found.largest) > FAR * spacing
 
 
-def unevenness(begun: np.ndarray, moved: np.ndarray, reference: np.ndarray, matched: np.ndarray) -> float:
+def unevenness(
+    begun: np.ndarray,
+    moved: np.ndarray,
+    reference: np.ndarray,
+    matched: np.ndarray,
+    evened: tuple[bool, bool] = (False, False),
+) -> float:
     """How much the ratio of the two sets' spacings differs from place to place, at least 1: the 90th over the 10th
     percentile over the matched points; 1 for sets too small to tell.
 
     Args:
         begun: (N, D) the source before the registration, which changes its spacing. moved: (N, D) after it.
-        reference: (q, D). matched: (N,) bool.
+        reference: (q, D). matched: (N,) bool. evened: whether the source's and the reference's points were weighted by
+            the room around them, so that no place of theirs is denser than another.
     """
     y, rows = np.unique(begun, axis=0, return_index=True)
     x = np.unique(reference, axis=0)
@@ -159,8 +167,9 @@ def unevenness(begun: np.ndarray, moved: np.ndarray, reference: np.ndarray, matc
     rows = rows[:: max(1, len(rows) // MANY)]
     tree = KDTree(x)
     nearest = tree.query(moved[rows])[1]
-    here = KDTree(y).query(begun[rows], COUNTED + 1)[0][:, -1]
-    there = tree.query(x[nearest], COUNTED + 1)[0][:, -1]
+    ones = np.ones(len(rows))
+    here = ones if evened[0] else KDTree(y).query(begun[rows], COUNTED + 1)[0][:, -1]
+    there = ones if evened[1] else tree.query(x[nearest], COUNTED + 1)[0][:, -1]
     low, high = np.quantile(there / here, (0.1, 0.9))
     return float(high / low)
 
