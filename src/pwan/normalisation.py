@@ -89,9 +89,9 @@ def normalise(
         mode: "separate" centres each set and divides it by its RMS radius, both by the weights of its points (released
             code, noise experiment), which rescales the source without a word: right when all of it must be matched,
             wrong for two parts. "joint" uses the reference's centre and radius for both. "none" scales neither and
-            centres both by the reference (single precision needs that). "auto" is joint when a part of the source is to be matched; when all of it
-            is, each problem takes separate, unless joint starts much nearer by the partial transport cost of a sample
-            (outliers far beyond the shape would blow the source up).
+            centres both by the reference (single precision needs that). "auto" is joint when a part of the source is to
+            be matched; when all of it is, each problem takes separate, unless joint starts much nearer by the partial
+            transport cost of a sample (outliers far beyond the shape would blow the source up).
         keep_scale: divide both by the reference's radius whatever the mode, for transforms that may not scale.
 
     A distance threshold is divided by the reference's scale, a guess goes into the reference's frame; the mass stays.

@@ -210,7 +210,10 @@ def _fits(
 
 
 def _partners(
-    points: np.ndarray, others: np.ndarray, weights: np.ndarray | None, other_weights: np.ndarray | None
+    points: np.ndarray,
+    others: np.ndarray,
+    weights: np.ndarray | None = None,
+    other_weights: np.ndarray | None = None,
 ) -> tuple[float, float, np.ndarray]:
     """The share of the points (n, D) that have a partner among the others (m, D), from 0 to 1; the share within reach
     of one, edge included; and the number of each one's nearest other (n,). Both shares are of the points' weights.
