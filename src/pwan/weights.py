@@ -11,7 +11,7 @@ from scipy.spatial import KDTree
 from torch import Tensor
 
 NEIGHBOURS = 16  # of the local density: fewer give chance counts, more wash its edges out
-WIDEST = 2.0  # median distances to the last of them; a point farther out, as an outlier is, weighs no more than this
+WIDEST = 4.0  # median distances to the last of them; a point farther out, as an outlier is, weighs no more than this
 
 
 def even_weights(points: np.ndarray, faces: np.ndarray | None = None) -> np.ndarray:
@@ -19,8 +19,9 @@ def even_weights(points: np.ndarray, faces: np.ndarray | None = None) -> np.ndar
 
     Of a mesh a vertex weighs a third of the areas of its faces; a vertex that no face with an area names weighs what
     the nearest other one does. Without faces, or where none has an area, a point weighs what its local density leaves
-    it: the distance of its 16th neighbour, at most twice the median one, to the power of the set's own dimension (2 for
-    a surface). Points at the same place share its weight.
+    it: the distance of its 16th neighbour, at most four times the median one, to the power of the set's own dimension (2 for
+    a surface), so that outliers far from the shape count much: take them off first. Points at the same place share its
+    weight.
 
     Args:
         points: (N, D) finite.
@@ -30,6 +31,9 @@ def even_weights(points: np.ndarray, faces: np.ndarray | None = None) -> np.ndar
         ValueError: faces that are no triangles of these points.
     """
     points = np.asarray(points, dtype=np.float64)
+    points = (points - points.mean(0)) / (
+        float(np.ptp(points, axis=0).max()) or 1.0
+    )  # areas neither over- nor underflow
     weights = np.zeros(len(points)) if faces is None else _vertex_areas(points, np.asarray(faces))
     if not weights.any():
         weights = _by_density(points)

@@ -43,8 +43,8 @@ Moves the points of SOURCE onto those of REFERENCE (PLY, OBJ, OFF, STL, PCD, LAS
   init=auto              look for a rotation and a shift to start from; init=none: start as the files are
   scale=true             look for a scale too, for files in different units
   sample=5000            register points drawn on the faces of SOURCE, and move its vertices
-  source_weights=even    count the points as an even sample: by their faces' areas, without faces by local density;
-                         so in files with faces, unless source_weights=none; reference_weights= the same
+  source_weights=, reference_weights=   even: the points count as an even sample, by the areas of their faces, without
+                         faces by local density; none: once each; without a word even where the file has faces
   drop_invalid=true      leave out points that are not finite
   overwrite=true         write over earlier results
   source_key=, reference_key=   the array of an NPZ or MAT file, or the columns of a table: x,y,z

@@ -111,17 +111,12 @@ def read_pair(settings: ScanSettings) -> Pair:
     staying, staying_rows = _part(reference, settings.seed, "reference", notes, known[:, 1])
     registered = np.column_stack((here, np.searchsorted(staying_rows, known[:, 1])))
     pairs = Landmarks(known, weights, registered) if len(known) else None
-    masses = (
-        _masses(file, wanted, of, settings.method, notes)
-        for file, wanted, of in (
-            (source, settings.source_weights, rows),
-            (reference, settings.reference_weights, staying_rows),
-        )
-    )
-    return Pair(source, reference, points, rows, staying, staying_rows, tuple(notes), pairs, *masses)
+    y_weights = _weights(source, settings.source_weights, rows, settings.method, notes)
+    x_weights = _weights(reference, settings.reference_weights, staying_rows, settings.method, notes)
+    return Pair(source, reference, points, rows, staying, staying_rows, tuple(notes), pairs, y_weights, x_weights)
 
 
-def _masses(file: PointFile, wanted: str, rows: np.ndarray | None, method: str, notes: list[str]) -> np.ndarray | None:
+def _weights(file: PointFile, wanted: str, rows: np.ndarray | None, method: str, notes: list[str]) -> np.ndarray | None:
     """The weights of these rows of a file's points, of mean 1; None where each counts once, as points do that were
     drawn on its surface (``rows`` None)."""
     faces = file.triangles if file.triangles is not None and len(file.triangles) else None
