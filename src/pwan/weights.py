@@ -19,9 +19,9 @@ def even_weights(points: np.ndarray, faces: np.ndarray | None = None) -> np.ndar
 
     Of a mesh a vertex weighs a third of the areas of its faces; a vertex that no face with an area names weighs what
     the nearest other one does. Without faces, or where none has an area, a point weighs what its local density leaves
-    it: the distance of its 16th neighbour, at most four times the median one, to the power of the set's own dimension (2 for
-    a surface), so that outliers far from the shape count much: take them off first. Points at the same place share its
-    weight.
+    it: the distance of its 16th neighbour, at most four times the median one, to the power of the set's own dimension
+    (2 for a surface). Outliers far from the shape count much then: take them off first. Points at the same place share
+    its weight.
 
     Args:
         points: (N, D) finite.
@@ -31,9 +31,7 @@ def even_weights(points: np.ndarray, faces: np.ndarray | None = None) -> np.ndar
         ValueError: faces that are no triangles of these points.
     """
     points = np.asarray(points, dtype=np.float64)
-    points = (points - points.mean(0)) / (
-        float(np.ptp(points, axis=0).max()) or 1.0
-    )  # areas neither over- nor underflow
+    points = (points - points.mean(0)) / (float(np.ptp(points, axis=0).max()) or 1.0)  # no square leaves its range
     weights = np.zeros(len(points)) if faces is None else _vertex_areas(points, np.asarray(faces))
     if not weights.any():
         weights = _by_density(points)
@@ -52,6 +50,17 @@ def weighted_median(values: np.ndarray, weights: np.ndarray | None) -> float:
     upto = np.cumsum(weights[order])
     low, high = (np.searchsorted(upto, upto[-1] / 2, side=side) for side in ("left", "right"))
     return float((values[order[low]] + values[order[min(high, len(order) - 1)]]) / 2)
+
+
+def weighted_quantile(values: np.ndarray, weights: np.ndarray | None, share: float) -> float:
+    """The value below which this share of the weight lies, with straight lines in between; of equal weights, or None,
+    numpy's quantile."""
+    if weights is None or len(values) < 2:
+        return float(np.quantile(values, share))
+    order = np.argsort(values, kind="stable")
+    each, n = weights[order], len(values)
+    below = np.arange(n) * each + (n - 1) * (np.cumsum(each) - each)
+    return float(np.interp(share, below / below[-1], values[order])) if below[-1] > 0 else float(values[order[-1]])
 
 
 def weights_of_rows(weights: Tensor, rows: Tensor) -> Tensor:

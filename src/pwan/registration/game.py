@@ -155,4 +155,4 @@ class Game:
         at_points = found.source_slope[..., None] * slope / spread(self.sample.totals[1], slope)  # (B, n, D)
         if self.span is not None:
             at_points = torch.bmm(at_points, self.span)
-        return self.sample.transform.pull_back(at_points), found.threshold
+        return self.sample.transform.parameter_gradient(at_points), found.threshold
