@@ -19,7 +19,7 @@ from pwan.begin.estimate import Limits, estimate_limits, spacing_of
 from pwan.begin.landmark_start import start_by_landmarks
 from pwan.begin.sliding import SlidingCheck, check_sliding
 from pwan.begin.start import Start
-from pwan.problem import OK, Observer
+from pwan.problem import OK, ROUNDED, Observer
 from pwan.registration.flexibility import CLEAR_DISTANCE, measure_fit
 from pwan.scans.output import Outcome, check_output, write_output
 from pwan.scans.pair import Pair, doubtful_units, read_pair
@@ -112,6 +112,8 @@ def _run(
         landmarks=None if pair.landmarks is None else pair.landmarks.for_register,
         source_faces=pair.source_faces,
         reference_faces=pair.reference_faces,
+        source_weights=pair.source_weights,
+        reference_weights=pair.reference_weights,
         method=settings.method,
         seed=settings.seed,
         observer=observer,
@@ -191,7 +193,13 @@ def _limits(settings: ScanSettings, moved: np.ndarray, pair: Pair) -> Limits | N
         return None
     if settings.type_of_method() == "complete":
         return None
-    return estimate_limits(moved, pair.reference, seed=settings.seed)
+    return estimate_limits(
+        moved,
+        pair.reference,
+        source_weights=pair.source_weights,
+        reference_weights=pair.reference_weights,
+        seed=settings.seed,
+    )
 
 
 def _outcome(
@@ -221,23 +229,37 @@ def _outcome(
         distance, nearest = tree.query(points)
         reach = on_matched.max() if matched.any() else 0.0  # what counted as matched among the registered
         all_matched = distance <= reach
-    smaller = min(len(pair.source), len(pair.reference))
+    smaller = min(len(pair.source), len(pair.reference))  # also where they are weighted, by weights of mean 1
+    masses = np.ones(len(pair.source)) if pair.source_weights is None else pair.source_weights
     measured = Measured(
         failed="" if result.status == OK else result.stop_reason,
-        matched=float(matched.mean()),
-        of_smaller=float(matched.sum()) / smaller,
+        matched=float(np.average(matched, weights=masses)),
+        of_smaller=float(masses[matched].sum()) / smaller,
         residual=float(np.median(on_matched)),
         tail=float(np.quantile(on_matched, 0.95)),
         spacing=spacing_of(pair.reference),
         folded=None if transform is None else transform.folded(at_start[:: max(1, len(at_start) // FOLDED_POINTS)]),
         settled=settled(result.history.get("loss", [])),
-        at_bound=limits is not None and mass is not None and mass >= smaller,
+        at_bound=limits is not None and mass is not None and mass >= smaller * ROUNDED,
         doubt=doubt,
         estimated=limits is not None,
         landmarks=_landmarks(pair, points),
         slide_ratio=slide_ratio,
-        unevenness=unevenness(pair.source, result.transformed, pair.reference, matched),
-        fit=measure_fit(pair.source, result.transformed, pair.reference, max(1.0, float(matched.sum()))),
+        unevenness=unevenness(
+            pair.source,
+            result.transformed,
+            pair.reference,
+            matched,
+            evened=(pair.source_weights is not None, pair.reference_weights is not None),
+        ),
+        fit=measure_fit(
+            pair.source,
+            result.transformed,
+            pair.reference,
+            max(1.0, float(masses[matched].sum())),
+            pair.source_weights,
+            pair.reference_weights,
+        ),
         beyond=_beyond(result.transformed, pair.reference),
         choice=result.choice,
     )
@@ -253,7 +275,7 @@ def _outcome(
         matched=all_matched,
         partner=nearest,
         distance=distance,
-        weight=_weights(matched, distance, mass) if pair.whole else all_matched.astype(np.float64),
+        weight=_weights(matched, distance, mass, masses) if pair.whole else all_matched.astype(np.float64),
         measured=measured,
         verdict=judge(measured),
         seconds=time.perf_counter() - began,
@@ -288,10 +310,11 @@ def _landmarks(pair: Pair, points: np.ndarray) -> LandmarkResidual | None:
     return LandmarkResidual(len(distances), float(np.median(distances)), float(distances.max()), farthest)
 
 
-def _weights(matched: np.ndarray, distance: np.ndarray, mass: float | None) -> np.ndarray:
+def _weights(matched: np.ndarray, distance: np.ndarray, mass: float | None, masses: np.ndarray) -> np.ndarray:
     """(N,) 1 for matched points, but what is left of the mass for the one farthest away; 0 for the others."""
     weight = matched.astype(np.float64)
-    if mass is not None and 0 < weight.sum() - mass < 1:
+    if mass is not None and matched.any():
         worst = np.flatnonzero(matched)[distance[matched].argmax()]
-        weight[worst] -= weight.sum() - mass
+        beyond = (masses[matched].sum() - mass) / masses[worst]
+        weight[worst] -= beyond if 0 < beyond < 1 else 0.0
     return weight
