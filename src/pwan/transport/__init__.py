@@ -35,7 +35,8 @@ class TransportResult:
             nearest distances where these give more. It may lie above ``value``, and is often the better estimate. For
             the exact solver the value itself.
         checked_pairs: neural solver: the share of the pairs that ``lower_bound`` rests on. 1: it is proved, to
-            rounding. Below 1 (more pairs than the option ``certificate_pairs``) it holds as far as the sample tells. Else None.
+            rounding. Below 1 (more pairs than the option ``certificate_pairs``) it holds as far as the sample tells.
+            Else None.
         gradient_norm: neural solver: the largest norm of the potential's gradient at every point of both sets and at
             random points of segments between them (option ``certificate_points``). ``value`` exceeds the exact value
             where the slope exceeds 1, here or at points that were not looked at; None for the exact solver.
