@@ -30,6 +30,7 @@ from pwan.scans.verdict import BEYOND, HALF, SLID, LandmarkResidual, Measured, j
 # that matches less: right ones of the packaged pairs that serve for tuning were below .52, two cropped shapes forced
 # onto each other lie farther apart than ``CLEAR_DISTANCE`` or stretch more
 WHOLE_STRETCH = 0.55
+MESH_DISTANCE = 3.0  # in place of CLEAR_DISTANCE: the spacing of a mesh's vertices differs from place to place
 
 FOLDED_POINTS = 20_000  # about so many points of the source are checked for folds of the map; chosen by eye
 
@@ -137,7 +138,9 @@ def _match(
         tell("a limb that moved far may have cost the estimate some, so all is tried first ...")
         result = run(moved, None)
         fit = measure_fit(pair.source, result.transformed, pair.reference, smaller)
-        if result.status == OK and fit.distance <= CLEAR_DISTANCE and fit.stretch <= WHOLE_STRETCH:
+        meshes = pair.source_faces is not None and pair.reference_faces is not None
+        near = fit.distance <= (MESH_DISTANCE if meshes else CLEAR_DISTANCE)
+        if result.status == OK and near and fit.stretch <= WHOLE_STRETCH:
             tell(f"mass: all {smaller} of the smaller set, which fit within {fit.distance:.2g} spacings")
             reason = f"{limits.reason}; but all {smaller} of the smaller set fit"
             return result, float(smaller), replace(limits, mass=float(smaller), reason=reason)
