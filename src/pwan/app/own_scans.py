@@ -21,7 +21,9 @@ from tqdm import tqdm
 
 import pwan
 from pwan import methods, scans
-from pwan.exit_codes import FAILED, OK, STOPPED, WRONG_INPUT
+from pwan.exit_codes import FAILED, OK, WRONG_INPUT
+from pwan.files import words
+from pwan.process import code_of
 from pwan.scans import ScanSettings
 from pwan.settings import build_settings, nearest
 
@@ -58,7 +60,7 @@ A value is all that stands behind the first =. Paths start from the folder where
 
 def main(arguments: Sequence[str]) -> int:
     """Register two files as the arguments say; returns the exit code: 0 done, 1 the method failed, 2 wrong input, 130
-    stopped by Ctrl-C."""
+    stopped by Ctrl-C, 143 and 129 by SIGTERM and SIGHUP."""
     if any(argument in ("-h", "--help") for argument in arguments):
         print(USAGE.format(methods=", ".join(methods.names())))
         return OK
@@ -72,9 +74,9 @@ def main(arguments: Sequence[str]) -> int:
         with warnings.catch_warnings(), ExitStack() as stack:
             warnings.filterwarnings("ignore", message="the extents differ")  # said already, in words for files
             outcome = scans.register_files(settings, tell=lambda text: tqdm.write(text), observer=_bar(stack))
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         print("\nStopped. Nothing was written.", file=sys.stderr)
-        return STOPPED
+        return code_of(stop)
     except (ValueError, OSError, ImportError) as error:  # ImportError: a method's own package
         print(f"error: {_words(error, settings)}", file=sys.stderr)
         return WRONG_INPUT
@@ -207,8 +209,8 @@ def _words(error: Exception, settings: ScanSettings | None) -> str:
         return f"{error.filename}: there is no such file; check the path"
     if isinstance(error, IsADirectoryError) and error.filename:
         return f"{error.filename}: this is a folder; expected a file of points"
-    if isinstance(error, OSError) and error.filename:
-        return f"{error.filename}: {error.strerror}"
+    if isinstance(error, OSError):
+        return words(error)
     text = re.sub(r"\b(drop_invalid|overwrite)=True\b", r"\1=true", str(error))  # as it is written here
     if settings is not None:
         for role in ("source", "reference"):
