@@ -19,11 +19,14 @@ def naming(path: Path, hidden: Path | None = None) -> Iterator[None]:
         raise
 
 
-def words(error: OSError) -> str:
-    """What the system complains of, after the path; what was raised with a sentence of ours, as it is."""
-    if error.errno is None or error.filename is None:
+def words(error: OSError, place: Path | None = None) -> str:
+    """What the system complains of, after the path, or the place where no path is known; a sentence of ours as it is."""
+    path = place if error.filename is None else os.fsdecode(error.filename)
+    if error.errno is None or path is None:
         return str(error) if error.errno is None else str(error.strerror)
-    return f"{os.fsdecode(error.filename)}: {error.strerror}"
+    if isinstance(error, FileExistsError):
+        return f"{path} is a file; expected a folder there, or none yet"
+    return f"{path}: {error.strerror}"
 
 
 def _is_in(name: str | bytes | int, place: Path) -> bool:

@@ -17,6 +17,7 @@ from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
 
 import pwan
 from pwan import process
@@ -106,10 +107,10 @@ def _hydra(arguments: list[str], folders: list[Path]) -> int:
         code, stopped = process.code_of(stop), True
     except SystemExit as end:  # --hydra-help, and what Hydra refuses by itself
         return end.code if isinstance(end.code, int) else FAILED if end.code else OK
-    except (HydraException, OmegaConfBaseException, OSError) as error:
+    except (HydraException, OmegaConfBaseException, OSError, YAMLError) as error:
         if tracebacks:
             raise
-        print(f"error: {explain(error, folders)}", file=sys.stderr)
+        print(f"error: {explain(error, folders, closing.Sweep.folder)}", file=sys.stderr)
         code = WRONG_INPUT
     except Exception:
         if closing.Sweep.folder is None:

@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 from omegaconf import OmegaConf
 from tqdm import tqdm
+from yaml import YAMLError
 
 import pwan
 from pwan import methods, scans
+from pwan.app.messages import yaml_words
 from pwan.exit_codes import FAILED, OK, WRONG_INPUT
 from pwan.files import words
 from pwan.process import code_of
@@ -169,7 +171,9 @@ def _inputs(path: str) -> dict[str, Any]:
         held = OmegaConf.to_container(OmegaConf.load(path), resolve=False)
     except OSError:
         raise
-    except Exception as error:  # of the YAML reader, whose classes are many
+    except YAMLError as error:
+        raise ValueError(yaml_words(error, path)) from None
+    except Exception as error:  # of OmegaConf, whose classes are many
         raise ValueError(f"{path} is not a YAML file of settings: {str(error).splitlines()[0]}") from None
     if not isinstance(held, dict):
         raise ValueError(f"{path} must hold settings as 'key: value' lines, for example 'source: a.ply'")
