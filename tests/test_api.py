@@ -46,6 +46,8 @@ def test_import_is_light() -> None:
         "ot",
         "pandas",
         "pooch",
+        "tqdm.auto",
+        "IPython",
     ]
     code = f"import sys, pwan; print([m for m in {heavy} if m in sys.modules])"
     paths = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "src")}
@@ -375,6 +377,61 @@ def test_a_diverging_problem_does_not_touch_its_batch(problem: RegistrationProbl
     assert result.status == ["failed", "ok"]
     assert bool(result.transformed.isfinite().all())
     torch.testing.assert_close(result.transformed[1], alone.transformed[0], atol=1e-5, rtol=0)
+
+
+# settings as an object
+
+
+def test_settings_as_an_object_are_the_same_as_by_name(pair: tuple[np.ndarray, np.ndarray]) -> None:
+    named, given = register(*pair, **FAST), register(*pair, settings=PwanSettings(**FAST))
+    np.testing.assert_array_equal(given.transformed, named.transformed)
+
+
+def test_names_are_put_over_an_object(pair: tuple[np.ndarray, np.ndarray]) -> None:
+    settings = PwanSettings(**{**FAST, "steps": 2})
+    both = register(*pair, settings=settings, steps=FAST["steps"])
+    assert both.steps == FAST["steps"] and settings.steps == 2
+    np.testing.assert_array_equal(both.transformed, register(*pair, **FAST).transformed)
+
+
+@pytest.mark.parametrize("method", methods.names())
+def test_each_method_takes_its_own_class_and_help_names_it(method: str) -> None:
+    own = methods.find(method).Settings
+    assert methods.settings(method, over=own()) == own()
+    assert f"        {method}: ``pwan.methods.{method}.Settings``" in (register.__doc__ or "").splitlines()
+
+
+OTHER_SETTINGS = {
+    "of another method": (
+        lambda: {"settings": methods.find("cpd").Settings(), "method": "bcpd"},
+        r"method bcpd takes settings of the class pwan\.methods\.bcpd\.Settings, got Settings.*method='cpd'",
+    ),
+    "of a subclass": (lambda: {"settings": methods.find("pwan_paper").Settings()}, "got PaperSettings.*'pwan_paper'"),
+    "of a base": (lambda: {"settings": PwanSettings(), "method": "wgan"}, r"methods\.wgan\.Settings.*method='pwan'"),
+    "the class": (lambda: {"settings": PwanSettings}, r"the class PwanSettings itself; call it: PwanSettings\(\)"),
+    "a dict": (lambda: {"settings": {"steps": 3}}, r"methods\.pwan\.Settings \(PwanSettings\), got dict"),
+    "a wrong type inside": (lambda: {"settings": PwanSettings(transform="bent")}, "transform must be one of"),
+}
+
+
+@pytest.mark.parametrize("case", OTHER_SETTINGS)
+def test_settings_of_another_class_are_refused(pair: tuple[np.ndarray, np.ndarray], case: str) -> None:
+    options, words = OTHER_SETTINGS[case]
+    with pytest.raises(ValueError, match=words):
+        register(*pair, **options())
+
+
+MISSPELT = {
+    **{"mas": "mass", "masss": "mass", "distnace": "distance", "dist": "distance", "landmark": "landmarks"},
+    **{"metod": "method", "sead": "seed", "setting": "settings", "observers": "observer", "progess": "progress"},
+    **{"step": "steps", "transfrom": "transform", "refinment": "refinement", "cohrence": "coherence"},
+}
+
+
+@pytest.mark.parametrize("word", MISSPELT)
+def test_a_misspelt_argument_suggests_the_right_one(pair: tuple[np.ndarray, np.ndarray], word: str) -> None:
+    with pytest.raises(ValueError, match=rf"'{word}' \(did you mean '{MISSPELT[word]}'\?\)"):
+        register(*pair, **{word: 3})
 
 
 @pytest.mark.parametrize("name", ["pwan", "pwan_distance", "wgan", "pwan_paper", "pwan_paper_distance"])

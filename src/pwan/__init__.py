@@ -1,6 +1,7 @@
 """Non-rigid point set registration by partial distribution matching (PWAN, Wang et al., ICLR 2022).
 
 - :func:`register`: move a source onto a reference, matching all or a part of it.
+- :class:`PwanSettings`: the settings of PWAN; :func:`register` names those of the other methods.
 - :func:`partial_wasserstein`: the partial Wasserstein-1 discrepancies of two sets, exact or by a potential network.
 - :func:`read_points`: points, and all that belongs to each of them, from a file of any usual format.
 - :func:`write_points`: moved points in the format and layout of the file that they came from.
@@ -16,11 +17,13 @@ if TYPE_CHECKING:
     from pwan.api import register
     from pwan.pointfiles import PointFile, read_points, write_points
     from pwan.problem import RegistrationProblem, RegistrationResult
+    from pwan.registration.settings import PwanSettings
     from pwan.transport import partial_wasserstein
 
 __version__ = "0.1.0"
 __all__ = [
     "PointFile",
+    "PwanSettings",
     "RegistrationProblem",
     "RegistrationResult",
     "__version__",
@@ -35,6 +38,7 @@ __getattr__, __dir__ = lazily(
     __name__,
     {
         "PointFile": "pwan.pointfiles",
+        "PwanSettings": "pwan.registration.settings",
         "RegistrationProblem": "pwan.problem",
         "RegistrationResult": "pwan.problem",
         "methods": "pwan.methods",

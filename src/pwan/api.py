@@ -2,29 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+import inspect
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, overload
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from pwan import methods
+from pwan.arrays import (
+    HasArray,
+    Numbers,
+    NumpyPoints,
+    Points,
+    floating_type,
+    points_of,
+    real_array,
+    to_numpy,
+    to_points,
+)
 from pwan.begin.estimate import estimate_limits
 from pwan.extras import needs
-from pwan.problem import Observer, RegistrationProblem, RegistrationResult
+from pwan.problem import Array, Observer, RegistrationProblem, RegistrationResult
+from pwan.progress import progress_bar
 from pwan.randomness import derive_seed
+from pwan.settings import nearest
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+OfEach: TypeAlias = HasArray | Sequence[Sequence[float]]
+Landmarks: TypeAlias = OfEach | Sequence[OfEach | None]
 
 
-@dataclass
-class Registered(RegistrationResult):
+@dataclass(repr=False)
+class Registered(RegistrationResult[Array], Generic[Array]):
     """A result with the sets that it is of.
 
+    Its lists hold one entry for each problem of a batch; for a single problem the entry itself stands in their place.
+
     Attributes:
-        source, reference: the points as they were given, not copies.
+        source: the points as they were given, not a copy.
+        reference: likewise.
     """
 
+    status: Any
+    stop_reason: Any
+    steps: Any
+    seconds: Any
+    potential: Any = None
+    transform: Any = None
+    history: Any = None
+    choice: Any = None
     source: Any = None
     reference: Any = None
 
@@ -33,28 +66,79 @@ class Registered(RegistrationResult):
         with needs("scans", "plot()"):
             from pwan.report.registration_figure import registration_figure
 
-        names = ("source", "reference", "transformed", "matched", "reference_matched")
-        arrays = [np.asarray(torch.as_tensor(getattr(self, name)).cpu()) for name in names]
-        return registration_figure(
-            *(
-                array if array.ndim == base else array[problem]
-                for array, base in zip(arrays, (2, 2, 2, 1, 1), strict=True)
-            )
-        )
+        return registration_figure(*self._drawn(problem))
+
+    def _repr_html_(self) -> str | None:
+        """For a notebook: the lines of ``repr`` and a small picture of the first problem; None, which makes the
+        notebook show the lines alone, without matplotlib.
+        """
+        try:
+            from pwan.report.registration_figure import registration_html
+        except ImportError:
+            return None
+        return registration_html(repr(self), *self._drawn(0))
+
+    def _drawn(self, problem: int) -> list[np.ndarray]:
+        """source, reference, transformed (N, D) each, matched and reference_matched (N,) of one problem."""
+        dimensions = {"source": 2, "reference": 2, "transformed": 2, "matched": 1, "reference_matched": 1}
+        arrays = [(to_numpy(getattr(self, name)), single) for name, single in dimensions.items()]
+        return [array if array.ndim == single else array[problem] for array, single in arrays]
+
+
+@overload
+def register(
+    source: Tensor,
+    reference: Points,
+    *,
+    mass: Numbers | Literal["auto"] | None = ...,
+    distance: Numbers | None = ...,
+    landmarks: Landmarks | None = ...,
+    source_faces: ArrayLike | None = ...,
+    reference_faces: ArrayLike | None = ...,
+    method: str = ...,
+    settings: DataclassInstance | None = ...,
+    seed: int = ...,
+    observer: Observer | None = ...,
+    progress: bool = ...,
+    **options: Any,
+) -> Registered[Tensor]: ...
+
+
+@overload
+def register(
+    source: NumpyPoints,
+    reference: Points,
+    *,
+    mass: Numbers | Literal["auto"] | None = ...,
+    distance: Numbers | None = ...,
+    landmarks: Landmarks | None = ...,
+    source_faces: ArrayLike | None = ...,
+    reference_faces: ArrayLike | None = ...,
+    method: str = ...,
+    settings: DataclassInstance | None = ...,
+    seed: int = ...,
+    observer: Observer | None = ...,
+    progress: bool = ...,
+    **options: Any,
+) -> Registered[NDArray[Any]]: ...
 
 
 def register(
-    source: Any,
-    reference: Any,
+    source: Points,
+    reference: Points,
     *,
-    mass: float | Sequence[float] | Literal["auto"] | Any | None = None,
-    distance: float | Sequence[float] | Any | None = None,
-    landmarks: Any | None = None,
+    mass: Numbers | Literal["auto"] | None = None,
+    distance: Numbers | None = None,
+    landmarks: Landmarks | None = None,
+    source_faces: ArrayLike | None = None,
+    reference_faces: ArrayLike | None = None,
     method: str = "pwan",
+    settings: DataclassInstance | None = None,
     seed: int = 0,
     observer: Observer | None = None,
+    progress: bool = False,
     **options: Any,
-) -> Registered:
+) -> Registered[Any]:
     """Move the source onto the reference, matching all of the smaller set, a given mass, or what is near enough.
 
     Args:
@@ -72,91 +156,122 @@ def register(
             list of B such arrays or None. They pull softly, as strong as the setting ``pull`` says; PWAN's methods and
             soft_assignment take them. Sets far turned against each other are better turned back by the pairs first
             (:func:`pwan.begin.landmark_start.start_by_landmarks`).
+        source_faces: (F, 3) rows of the source's points, the triangles of its mesh, or (B, F, 3); None for those of the
+            object that was given as the source (``faces`` or ``triangles``), if any. The geodesic kernel
+            (``kernel="geodesic"``) goes along their edges, else from neighbour to neighbour.
+        reference_faces: the same of the reference.
         method: a name out of ``pwan.methods.names()``.
         seed: the same seed gives the same result.
+        settings: of the method, an instance of its own class: ``PwanSettings(steps=200)`` for "pwan",
+            ``pwan.methods.cpd.Settings(beta=1.0)`` for "cpd". The classes of all methods stand below.
         observer: called after each step with a :class:`pwan.problem.Progress`.
-        options: settings of the method, by the names of its ``Settings``, for example ``steps=200``,
-            ``transform="rigid"`` or ``refinement="none"``.
+        progress: whether to show a bar of the steps; in a notebook it is a notebook's bar. It needs tqdm.
+        options: single settings by name, for example ``steps=200``, ``transform="rigid"`` or ``refinement="none"``.
+            They are put over ``settings``, or over the method's defaults where there are none.
 
     Returns:
         A :class:`RegistrationResult` with a ``plot()``, in input coordinates, whose arrays are of the kind (numpy or
-        torch), device and floating type of the source; for one problem, without the leading B and the lists of B.
+        torch) and device of the source, and of the finer floating type of both sets, at least float32; for one problem,
+        without the leading B and the lists of B.
         ``transformed = source @ affine + translation + displacement``. ``result.transform(points)`` moves any points
         of the source's coordinates, (M, D) in float64, by the transform that was found (``result.transform[k]`` of a
         batch); it also has ``folded(points)``, ``jacobians(points)``, ``to_dict()`` and ``save(path)``, and is None for
         methods that know their displacement at the source points only.
 
     Raises:
-        ValueError: for input that cannot be registered or an option that does not exist, with what to do about it.
+        ValueError: for input that cannot be registered, an argument or setting that does not exist, or settings of
+            another method's class; with what to do about it.
+        ImportError: ``progress`` without tqdm, or a method without its own package.
 
     Example:
         >>> result = register(source, reference, mass=400)
         >>> result.transformed, result.matched, result.status
     """
-    if mass is not None and distance is not None:
-        raise ValueError("give mass (how many points are matched) or distance (how far), not both")
-    source, reference = _points_of(source), _points_of(reference)
-    y, x = _points("source", source), _points("reference", reference)
-    if _ndim(source) != _ndim(reference):
+    _check_names(method, options)
+    chosen = methods.settings(method, options, over=settings)
+    faces = (_faces("source", source, source_faces), _faces("reference", reference, reference_faces))
+    source, reference = points_of(source), points_of(reference)
+    y, x = to_points("source", source), to_points("reference", reference)
+    if y.ndim != x.ndim:
         raise ValueError(
-            f"source and reference must both be (N, D) or both (B, N, D), got {_shape(source)} and {_shape(reference)}"
+            f"source and reference must both be (N, D) or both (B, N, D), got {tuple(y.shape)} and {tuple(x.shape)}"
         )
-    single = _ndim(source) == 2
-    y, x = (y[None], x[None]) if single else (y, x)
-    count = y.shape[0]
-    if not isinstance(seed, (int, np.integer)) or isinstance(seed, bool):
-        raise ValueError(f"seed must be a whole number, got {seed!r}")
-    if isinstance(mass, str):
-        if mass != "auto":
-            raise ValueError(f'mass must be a number, one for each problem, or "auto", got {mass!r}')
-        RegistrationProblem(y, x)  # checks them
-        mass = [estimate_limits(*pair, seed=seed).mass for pair in zip(y, x, strict=True)]
-    pairs, landmark_weights = _pairs(landmarks, count, single)
-    problem = RegistrationProblem(
-        y,
-        x,
-        mass=_numbers("mass", mass, count),
-        distance=_numbers("distance", distance, count),
-        landmarks=pairs,
-        landmark_weights=landmark_weights,
-    )
+    single = y.ndim == 2
+    problem = _problem(*((y[None], x[None]) if single else (y, x)), mass, distance, landmarks, seed, single)
+    source_faces, reference_faces = (None if f is None else f.expand(len(problem), -1, -1) for f in faces)
+    problem = replace(problem, source_faces=source_faces, reference_faces=reference_faces)
     limited = mass is not None or distance is not None
-    if limited and getattr(methods.settings(method, options), "type", None) == "complete":
+    if limited and getattr(chosen, "type", None) == "complete":
         raise ValueError(f"method {method} matches all of both sets; leave mass and distance out")
-    seeds = [derive_seed(seed, k, "method") for k in range(count)]
-    result = methods.run(method, problem, options, seeds=seeds, observer=observer)
+    seeds = [derive_seed(seed, k, "method") for k in range(len(problem))]
+    with progress_bar(observer) if progress else nullcontext(observer) as told:
+        result = methods.run(method, problem, options, over=settings, seeds=seeds, observer=told)
     return _like(source, reference, result, single)
 
 
-def _points_of(given: Any) -> Any:
-    """The points of an object that has some; arrays, tensors and lists as they are."""
-    if hasattr(given, "shape"):
-        return given
-    found = getattr(given, "vertices", getattr(given, "points", None))
-    return given if found is None else np.asarray(found)
+def _problem(
+    source: Tensor, reference: Tensor, mass: Any, distance: Any, landmarks: Any, seed: Any, single: bool
+) -> RegistrationProblem:
+    """The problem that the arguments of ``register`` state, its mass estimated where that is asked for.
+
+    Raises:
+        ValueError: as ``register``.
+    """
+    if mass is not None and distance is not None:
+        raise ValueError("give mass (how many points are matched) or distance (how far), not both")
+    if not isinstance(seed, (int, np.integer)) or isinstance(seed, bool):
+        raise ValueError(f"seed must be a whole number, got {seed!r}")
+    count = len(source)
+    if isinstance(mass, str):
+        if mass != "auto":
+            raise ValueError(f'mass must be a number, one for each problem, or "auto", got {mass!r}')
+        RegistrationProblem(source, reference)  # checks them
+        mass = [estimate_limits(*pair, seed=int(seed)).mass for pair in zip(source, reference, strict=True)]
+    rows, weights = _landmarks(landmarks, count, single)
+    return RegistrationProblem(
+        source,
+        reference,
+        mass=_numbers("mass", mass, count),
+        distance=_numbers("distance", distance, count),
+        landmarks=rows,
+        landmark_weights=weights,
+    )
 
 
-def _ndim(points: Any) -> int:
-    return len(_shape(points))
+def _faces(name: str, given: Any, faces: Any) -> Tensor | None:
+    """The triangles of one set (1 or B, F, 3), told or those of the object that was given for its points.
+
+    Raises:
+        ValueError: no array of whole numbers of that shape.
+    """
+    if faces is None and not isinstance(given, (Tensor, np.ndarray)):
+        faces = getattr(given, "faces", None)
+        faces = getattr(given, "triangles", None) if faces is None else faces
+    if faces is None:
+        return None
+    array = real_array(f"{name}_faces", faces)
+    if array.ndim not in (2, 3) or array.shape[-1] != 3 or not (array % 1 == 0).all():
+        raise ValueError(
+            f"{name}_faces must be whole numbers (F, 3), rows of its points, got {array.dtype} of shape {array.shape}"
+        )
+    rows = torch.from_numpy(array.astype(np.int64))
+    return None if not rows.numel() else rows if rows.ndim == 3 else rows[None]
 
 
-def _shape(points: Any) -> tuple[int, ...]:
-    return tuple(points.shape) if hasattr(points, "shape") else np.shape(points)
+def _check_names(method: str, options: Mapping[str, Any]) -> None:
+    """Refuse a name that neither ``register`` nor the method's settings have, and name the nearest one of both.
 
-
-def _points(name: str, points: Any) -> Tensor:
-    """The points as a float64 CPU tensor of their own; the caller's array is neither kept nor changed."""
-    shape = _shape(points)
-    if len(shape) not in (2, 3) or shape[-1] not in (2, 3):
-        raise ValueError(f"{name} must have shape (N, D) or (B, N, D) with D 2 or 3, got {shape}")
-    if isinstance(points, Tensor):
-        if points.is_complex():
-            raise ValueError(f"{name} must hold real numbers, got {points.dtype}")
-        return points.detach().to("cpu", torch.float64, copy=True)
-    array = np.asarray(points)
-    if array.dtype.kind not in "iuf":
-        raise ValueError(f"{name} must hold real numbers, got an array of {array.dtype}")
-    return torch.from_numpy(np.array(array, dtype=np.float64, order="C"))
+    Raises:
+        ValueError: such a name, or no such method.
+    """
+    own = [p.name for p in inspect.signature(register).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    fields = methods.setting_names(method)
+    for key in options:
+        if key not in fields:
+            raise ValueError(
+                f"neither register nor method {method} has {key!r}{nearest(key, [*own, *fields])}; register takes "
+                f"{', '.join(own)}, and the method {', '.join(fields)}"
+            )
 
 
 def _numbers(name: str, value: Any, count: int) -> Tensor | None:
@@ -164,20 +279,17 @@ def _numbers(name: str, value: Any, count: int) -> Tensor | None:
     if value is None:
         return None
     try:
-        if isinstance(value, (bool, np.bool_)):
-            raise TypeError
-        plain = value.detach().cpu().numpy() if isinstance(value, Tensor) else value
-        numbers = torch.as_tensor(np.array(plain, dtype=np.float64))
-    except (TypeError, ValueError):
+        numbers = torch.from_numpy(np.array(real_array(name, value), dtype=np.float64))
+    except ValueError:
         raise ValueError(f"{name} must be a number or one number for each problem, got {value!r}") from None
     return numbers.expand(count).clone() if numbers.ndim == 0 else numbers
 
 
-def _pairs(landmarks: Any, count: int, single: bool) -> tuple[Tensor | None, Tensor | None]:
+def _landmarks(landmarks: Any, count: int, single: bool) -> tuple[Tensor | None, Tensor | None]:
     """The pairs (B, L, 2) and their weights (B, L), of problems with fewer pairs filled up with weight 0."""
     if landmarks is None:
         return None, None
-    each = [landmarks] if single else list(landmarks)
+    each = [landmarks] if single or not np.iterable(landmarks) else list(landmarks)
     if len(each) != count:
         raise ValueError(f"landmarks must hold pairs, or None, for each of the {count} problems, got {len(each)}")
     arrays = [np.empty((0, 2)) if one is None else _array_of_pairs(one) for one in each]
@@ -193,12 +305,11 @@ def _pairs(landmarks: Any, count: int, single: bool) -> tuple[Tensor | None, Ten
 
 def _array_of_pairs(given: Any) -> np.ndarray:
     """(L, 2) or (L, 3) float64, whole in its first two columns."""
-    plain = given.detach().cpu().numpy() if isinstance(given, Tensor) else given
     try:
-        array = np.asarray(plain)
-    except ValueError:  # rows of different lengths
+        array = real_array("landmarks", given)
+    except ValueError:  # rows of different lengths, masked or other than numbers
         array = np.empty(0)
-    if array.ndim != 2 or array.shape[1] not in (2, 3) or array.dtype.kind not in "iuf":
+    if array.ndim != 2 or array.shape[1] not in (2, 3):
         came = f"an array of {array.dtype} and shape {array.shape}" if array.size else repr(given)
         raise ValueError(
             "landmarks must be an array (L, 2) of whole numbers, a row of the source and one of the reference each, or "
@@ -211,36 +322,29 @@ def _array_of_pairs(given: Any) -> np.ndarray:
 
 
 def _like(source: Any, reference: Any, result: RegistrationResult, single: bool) -> Registered:
-    """The result with arrays of the source's kind and floating type, and without B for a single problem."""
+    """The result with arrays of the source's kind, in a floating type that holds them, and without B for a single
+    problem.
+    """
+    arrays = {f.name: value for f in fields(result) if isinstance(value := getattr(result, f.name), Tensor)}
+    floating = floating_type(source, reference)
+    largest = max(float(array.abs().max()) for array in arrays.values() if array.is_floating_point())
+    if largest > torch.finfo(floating).max:
+        floating = torch.float64
 
     def convert(values: Tensor) -> Any:
-        values = values[0] if single else values
-        if isinstance(source, Tensor):
-            floating = source.dtype if source.is_floating_point() else torch.float64
-            return values.to(source.device, values.dtype if values.dtype == torch.bool else floating)
-        if values.dtype == torch.bool:
-            return values.numpy()
-        given = np.asarray(source).dtype
-        return values.numpy().astype(given.newbyteorder("=") if given.kind == "f" else np.float64)
+        values = values if values.dtype == torch.bool else values.to(floating)
+        return values.to(source.device) if isinstance(source, Tensor) else values.numpy()
 
-    def first(values: list[Any] | None) -> Any:
-        return values[0] if single and values is not None else values
+    lists = {f.name: getattr(result, f.name) for f in fields(result) if f.name not in arrays}
+    if single:
+        arrays = {name: array[0] for name, array in arrays.items()}
+        lists = {name: None if values is None else values[0] for name, values in lists.items()}
+    found: dict[str, Any] = {name: convert(array) for name, array in arrays.items()}
+    return Registered(**found, **lists, source=source, reference=reference)
 
-    def potential(function: Callable[[Tensor], Tensor]) -> Callable[[Any], Any]:
-        def on_points(points: Any) -> Any:
-            given = _points("points", points)
-            if given.ndim != 2 or given.shape[1] != dimension:
-                raise ValueError(f"points must have shape (N, {dimension}), got {tuple(given.shape)}")
-            values = function(given)
-            return values.to(points.device) if isinstance(points, Tensor) else values.numpy()
 
-        return on_points
-
-    dimension = result.transformed.shape[-1]
-    arrays = ("transformed", "transformed_unrefined", "affine", "translation", "displacement", "matched")
-    changed: dict[str, Any] = {name: convert(getattr(result, name)) for name in (*arrays, "reference_matched")}
-    if result.potential is not None:
-        changed["potential"] = first([potential(f) for f in result.potential])
-    for name in ("status", "stop_reason", "steps", "seconds", "history", "transform"):
-        changed[name] = first(getattr(result, name))
-    return Registered(**changed, source=source, reference=reference)
+# A list in the source would have to be edited for each new method.
+register.__doc__ = (register.__doc__ or "") + "\n".join(
+    ["Settings of each method (import the module, then help() of the class explains every field):"]
+    + [f"        {name}: ``pwan.methods.{name}.Settings``" for name in methods.names()]
+)

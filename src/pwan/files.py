@@ -20,7 +20,7 @@ def naming(path: Path, hidden: Path | None = None) -> Iterator[None]:
 
 
 def words(error: OSError, place: Path | None = None) -> str:
-    """What the system complains of, after the path, or the place where no path is known; a sentence of ours as it is."""
+    """What the system complains of, after the path or, where none is known, the place; a sentence of ours as it is."""
     path = place if error.filename is None else os.fsdecode(error.filename)
     if error.errno is None or path is None:
         return str(error) if error.errno is None else str(error.strerror)

@@ -15,7 +15,7 @@ from pwan.randomness import numpy_generator
 
 SAMPLE = 250  # source points on which two frames are compared
 JOINT_ADVANTAGE = 0.8
-EXTENT_RATIO = 3.0  # beyond this a warning names both extents: the sets are probably in different units
+EXTENT_RATIO = 3.0  # of two sets; beyond it they are probably in different units, and a warning says so; chosen by eye
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,10 @@ class Frame:
     """Maps input coordinates to normalised ones: (x - centre) / scale, for source and reference.
 
     Attributes:
-        source_centre, reference_centre: (B, 1, D) in input units.
-        source_scale, reference_scale: (B, 1, 1) in input units.
+        source_centre: (B, 1, D) in input units.
+        source_scale: (B, 1, 1) in input units.
+        reference_centre: (B, 1, D) in input units.
+        reference_scale: (B, 1, 1) in input units.
     """
 
     source_centre: Tensor
@@ -75,7 +77,7 @@ def matches_whole_source(problem: RegistrationProblem) -> Tensor:
     r, q = problem.source.shape[1], problem.reference.shape[1]
     if problem.mass is not None:
         return problem.mass >= r
-    return torch.full((len(problem),), r <= q and problem.distance is None)
+    return problem.source.new_full((len(problem),), r <= q and problem.distance is None, dtype=torch.bool)
 
 
 def normalise(
@@ -83,17 +85,18 @@ def normalise(
 ) -> tuple[RegistrationProblem, Frame]:
     """The problem in normalised coordinates (float64), and the frame that leads back.
 
-    Args:
-        mode: "separate" centres each set and divides it by its RMS radius (released code, noise experiment), which
-            rescales the source without a word: right when all of it must be matched, wrong for two parts. "joint" uses
-            the reference's centre and radius for both. "none" scales neither and centres both by the reference
-            (single precision needs that). "auto" is joint when a part of the source is to be matched; when all of it
-            is, each problem takes separate, unless joint starts much nearer by the partial transport cost of a sample
-            (outliers far beyond the shape would blow the source up).
-        keep_scale: divide both by the reference's radius whatever the mode, for transforms that may not scale.
-
     A distance threshold is divided by the reference's scale, a guess goes into the reference's frame; the mass stays.
     Warns when the extents of the two sets differ more than threefold.
+
+    Args:
+        problem: in input coordinates.
+        mode: "separate" centres each set and divides it by its RMS radius (released code, noise experiment), which
+            rescales the source silently: right when all of it must be matched, wrong for two parts. "joint" uses
+            the reference's centre and radius for both. "none" scales neither and centres both by the reference
+            (single precision needs that). "auto" is joint when a part of the source is to be matched; when all of it
+            is, each problem takes separate, unless joint brings the sets much nearer, by the partial transport cost of
+            a sample (outliers far beyond the shape would blow the source up).
+        keep_scale: divide both by the reference's radius whatever the mode, for transforms that may not scale.
     """
     source, reference = problem.source, problem.reference
     source_centre, reference_centre = source.mean(1, keepdim=True), reference.mean(1, keepdim=True)
@@ -108,21 +111,21 @@ def normalise(
             UserWarning,
             stacklevel=2,
         )
-    one = torch.ones_like(reference_scale)
+    unscaled = torch.ones_like(reference_scale)
     if keep_scale:
         source_scale = reference_scale
     joint = Frame(reference_centre, reference_scale, reference_centre, reference_scale)
     frame = Frame(source_centre, source_scale, reference_centre, reference_scale)
     if mode == "none":
-        frame = Frame(reference_centre, one, reference_centre, one)
+        frame = Frame(reference_centre, unscaled, reference_centre, unscaled)
     elif mode == "joint" or (mode == "auto" and not bool(matches_whole_source(problem).all())):
         frame = joint
     elif mode == "auto":
         nearer = [
-            _start_cost(problem, joint, k) < JOINT_ADVANTAGE * _start_cost(problem, frame, k)
+            _matching_cost(problem, joint, k) < JOINT_ADVANTAGE * _matching_cost(problem, frame, k)
             for k in range(len(problem))
         ]
-        shared = torch.tensor(nearer)[:, None, None]  # (B, 1, 1)
+        shared = torch.tensor(nearer, dtype=torch.bool, device=source_scale.device)[:, None, None]  # (B, 1, 1)
         frame = Frame(
             torch.where(shared, reference_centre, source_centre),
             torch.where(shared, reference_scale, source_scale),
@@ -141,7 +144,7 @@ def normalise(
     return normalised, frame
 
 
-def _start_cost(problem: RegistrationProblem, frame: Frame, k: int) -> float:
+def _matching_cost(problem: RegistrationProblem, frame: Frame, k: int) -> float:
     """Mean distance of the cheapest one-to-one matching of a sample of source k into the reference, both normalised."""
     generator = numpy_generator(0, "normalisation")
     source = ((problem.source - frame.source_centre) / frame.source_scale)[k]

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pwan
-
-_PACKAGE = Path(pwan.__file__).parent
+_PACKAGE = Path(__file__).parent
 INSTALLED = (_PACKAGE / "conf").is_dir()  # the wheel holds it there
 
 

@@ -67,9 +67,9 @@ def _end(number: int, _: Any) -> None:
 class _Patient(io.FileIO):
     """A file that loses what is written to it once that fails: there is no reader, or no place, any more."""
 
-    def write(self, data: Any, /) -> int | None:
+    def write(self, data: Any, /) -> int:
         try:
-            return super().write(data)
+            return super().write(data) or 0
         except OSError as error:
             with open(os.devnull, "wb") as nowhere:
                 os.dup2(nowhere.fileno(), self.fileno())

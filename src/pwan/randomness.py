@@ -32,4 +32,4 @@ def torch_generator(seed: int, *path: int | str) -> torch.Generator:
     """A torch CPU generator for one purpose, for example ``torch_generator(seed, "network")``."""
     import torch
 
-    return torch.Generator().manual_seed(derive_seed(seed, *path))
+    return torch.Generator("cpu").manual_seed(derive_seed(seed, *path))

@@ -22,8 +22,9 @@ from yaml import YAMLError
 import pwan
 from pwan import process
 from pwan.app import closing, flags, help, own_scans, tasks
+from pwan.app.checked import Checked
 from pwan.app.composing import composed_once
-from pwan.app.config import Checked, check, register_schema
+from pwan.app.config import check, register_schema
 from pwan.app.messages import explain
 from pwan.exit_codes import FAILED, OK, WRONG_INPUT
 from pwan.files import naming, words

@@ -51,23 +51,27 @@ def explain(error: BaseException, folders: Sequence[Path], place: Path | None = 
     return f"unknown key {word!r}{nearest(word, known)}{choices}\n{text}"
 
 
-def yaml_words(error: YAMLError, path: str = "") -> str:
-    """What is wrong with a YAML file, where, and what to do.
-
-    Args:
-        path: of the file, where the error does not name it.
-    """
+def yaml_words(error: YAMLError) -> str:
+    """What is wrong with a YAML file, where, and what to do."""
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-    if mark is None:
-        return f"{path} is not YAML: {str(error).splitlines()[0]}".strip()
-    problem = str(getattr(error, "problem", None) or getattr(error, "context", "")).strip()
-    where = f"{path or mark.name}, line {mark.line + 1}"
-    if "escape" in problem or "hexadecimal" in problem:
-        return (
-            f"{where}: a backslash between double quotes begins an escape, and this one is none; put the value between "
-            "single quotes, as in source: 'C:\\Users\\me\\a.ply'"
-        )
-    if "'\\t'" in problem:
-        return f"{where}: a tab stands where spaces belong; put spaces in its place"
-    context = str(getattr(error, "context", None) or "").strip()
-    return f"{where}, column {mark.column + 1}: {', '.join(filter(None, (context, problem)))}; repair the line"
+    if mark is None:  # signs that no text has
+        return f"{getattr(error, 'name', 'a file')} is no YAML: {str(error).splitlines()[0]}; save it as UTF-8 text"
+    if said := backslash_words(mark.name):
+        return said
+    problem = ", ".join(filter(None, (getattr(error, "context", None), getattr(error, "problem", None))))
+    advice = "put spaces in place of the tab" if "'\\t'" in problem else "repair it"
+    return f"{mark.name}: line {mark.line + 1}, column {mark.column + 1}: not YAML, {problem}; {advice}"
+
+
+def backslash_words(path: str) -> str:
+    """What to do with a YAML file's first backslash in double quotes, which begins a sign such as \\t or is none, where
+    a path was meant; empty where there is none."""
+    if not Path(path).is_file():
+        return ""
+    for at, line in enumerate(Path(path).read_text("utf-8", errors="replace").splitlines(), start=1):
+        if (match := re.search(r'"([^"]*\\[^"]*)"', line)) is not None:
+            return (
+                f"{path}: line {at}: a backslash in double quotes begins a sign of its own, as in \\t for a tab; write "
+                f"the path in single quotes, as it is: '{match[1]}'"
+            )
+    return ""

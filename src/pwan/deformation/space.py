@@ -1,9 +1,9 @@
 """A found transform as a function on all of space: y -> y A + t + V(y), its Jacobian, and where it folds.
 
-The displacement is V(y) = sum_l K(y, c_l) w_l, a kernel sum around a few centres. PWAN's is the out-of-sample Nystrom
-extension of its modes: V = Psi W with Psi = Phi E and Phi(y) = K(y, landmarks) U S^(-1/2), so the landmarks are the
-centres and w = U S^(-1/2) E W. The same form holds the displacements of CPD and BCPD (Gaussian kernels) and
-thin-plate splines.
+The displacement is V(y) = sum_l K(y, c_l) w_l, a kernel sum around a few centres, or it is known at the points of a
+shape and led on from there (:mod:`pwan.deformation.surface_map`). PWAN's is the out-of-sample Nystrom
+extension of its modes: V = Psi W with Psi = Phi E and Phi(y) = K(y, centres) U S^(-1/2), so w = U S^(-1/2) E W. The
+same form holds the displacements of CPD and BCPD (Gaussian kernels) and thin-plate splines.
 
 Shapes: M points, D coordinates, k centres. Points are rows, and a Jacobian's entry [i, j] is d moved_j / d y_i, so that
 the Jacobian of y -> y A is A.
@@ -11,9 +11,10 @@ the Jacobian of y -> y A is A.
 
 from __future__ import annotations
 
+import warnings
 import zipfile
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -21,12 +22,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pwan.deformation.kernels import KernelName, KernelSum
+from pwan.arrays import real_array
+from pwan.deformation.kernels import Displacement, KernelName, KernelSum
+from pwan.deformation.surface_map import SURFACE, SurfaceDisplacement
 from pwan.files import in_one_move
 from pwan.normalisation import Frame
+from pwan.words import transform_words
 
 BLOCK_NUMBERS = 1 << 18  # kernel values held at once: 2 MB, which a processor's cache holds
-FORMAT = "pwan transform 1"  # of the file that a transform is kept in
+FORMAT = "pwan transform 2"  # of the file that a transform is kept in
+# of a registration of files, it began where the start had moved the source
+OLD_FORMAT = "pwan transform 1"
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,14 +48,16 @@ class SpaceTransform:
     them a Gaussian V fades and the affine part alone is left; a thin-plate V does not fade.
 
     Attributes:
-        frame: of this problem alone. affine: (D, D), translation: (1, D), displacement: in the frame's normalised
-            coordinates.
+        frame: of this problem alone; the other fields are in its normalised coordinates.
+        affine: (D, D) A.
+        translation: (1, D) t.
+        displacement: V.
     """
 
     frame: Frame
     affine: Tensor
     translation: Tensor
-    displacement: KernelSum
+    displacement: Displacement
 
     def __call__(self, points: Any) -> Any:
         """Where points (M, D) in input coordinates go: (M, D) float64.
@@ -89,6 +97,9 @@ class SpaceTransform:
             raise ValueError("the folded share of no points is not defined; give at least one point")
         return float((determinants < 0).sum()) / len(determinants)
 
+    def __repr__(self) -> str:
+        return transform_words(type(self).__name__, self.to_dict())
+
     def to_dict(self) -> dict[str, Any]:
         """What JSON can hold of it, in input coordinates: moved = y @ affine + translation + V(y).
 
@@ -100,8 +111,8 @@ class SpaceTransform:
         affine, translation, _ = self.frame.transform_to_input(self.affine[None], self.translation[None], none)
         v = self.displacement
         bent = {
-            "kernel": v.kernel,
-            "width": v.beta * float(self.frame.source_scale) if v.kernel == "gaussian" else None,
+            "kernel": v.kind,
+            "width": None if v.width is None else v.width * float(self.frame.source_scale),
             "centres": len(v.centres),
         }
         return {
@@ -111,43 +122,73 @@ class SpaceTransform:
             "displacement": bent if len(v.centres) else None,
         }
 
+    def after(self, scale: float, rotation: Any, translation: Any) -> SpaceTransform:
+        """The whole way of points that first go to ``scale * points @ rotation + translation``, as one transform.
+
+        Args:
+            scale: positive.
+            rotation: (D, D), orthogonal.
+            translation: (D,) in input units.
+        """
+        like: dict[str, Any] = {"dtype": torch.float64, "device": "cpu"}
+        turn, shift = torch.as_tensor(rotation, **like), torch.as_tensor(translation, **like)
+        frame = replace(
+            self.frame,
+            source_centre=(self.frame.source_centre - shift) @ turn.mT / scale,
+            source_scale=self.frame.source_scale / scale,
+        )
+        return replace(self, frame=frame, affine=turn @ self.affine, displacement=self.displacement.turned(turn))
+
     def save(self, path: str | Path) -> None:
-        """Keep it whole in a file (npz, under the very name given), which appears in one move.
+        """Write all of it to a file (npz, under exactly the name given), which appears in one move.
 
         Raises:
             OSError: the file cannot be written.
         """
         v = self.displacement
-        arrays = {f.name: getattr(self.frame, f.name) for f in fields(Frame)} | {
-            "affine": self.affine,
-            "translation": self.translation,
-            "centres": v.centres,
-            "weights": v.weights,
-        }
+        arrays = {f.name: getattr(self.frame, f.name) for f in fields(Frame)} | v.arrays()
+        arrays |= {"affine": self.affine, "translation": self.translation}
         with in_one_move(Path(path)) as half, open(half, "wb") as file:
-            words = {"format": np.array(FORMAT), "kernel": np.array(v.kernel), "beta": np.array(v.beta)}
+            words = {"format": np.array(FORMAT), "kernel": np.array(v.kind), "beta": np.array(v.width or 1.0)}
             np.savez(file, **words, **{name: array.numpy() for name, array in arrays.items()})  # type: ignore[arg-type]
 
     @classmethod
     def load(cls, path: str | Path) -> SpaceTransform:
         """The transform that :meth:`save` kept; it gives the same points to the bit.
 
+        Warns of a file of an older version: where a registration of files wrote it, the start is not in it.
+
         Raises:
-            OSError: no such file, or it cannot be read. ValueError: it holds no transform.
+            OSError: no such file, or it cannot be read.
+            ValueError: it does not hold a transform.
         """
         try:
             with open(path, "rb") as file, np.load(file, allow_pickle=False) as kept:
                 words = {name: kept[name].item() for name in ("format", "kernel", "beta")}
-                if words.pop("format") != FORMAT or words["kernel"] not in get_args(KernelName):
+                version = words.pop("format")
+                if version not in (FORMAT, OLD_FORMAT) or words["kernel"] not in (*get_args(KernelName), SURFACE):
                     raise KeyError
                 arrays = {name: torch.from_numpy(kept[name]) for name in kept.files if name not in ("format", *words)}
             frame = Frame(*(arrays.pop(f.name) for f in fields(Frame)))
-            sums = KernelSum(arrays.pop("centres"), arrays.pop("weights"), **words)
-            return cls(frame=frame, displacement=sums, **arrays)
+            displacement: Displacement
+            if words["kernel"] == SURFACE:
+                displacement = SurfaceDisplacement(*(arrays.pop(f.name) for f in fields(SurfaceDisplacement)))
+            else:
+                displacement = KernelSum(arrays.pop("centres"), arrays.pop("weights"), **words)
+            transform = cls(frame=frame, displacement=displacement, **arrays)
         except (KeyError, ValueError, TypeError, EOFError, AttributeError, zipfile.BadZipFile):
             raise ValueError(
                 f"{path} does not hold a transform; expected a file that a transform's save() wrote ({FORMAT!r})"
             ) from None
+        if version == OLD_FORMAT:
+            warnings.warn(
+                f"{path} was written by an older version: if a registration of files wrote it, it moves only points that "
+                'the "start" in result.json has moved before (scale * points @ rotation + translation). Register again '
+                "for a file with the whole way in it",
+                UserWarning,
+                stacklevel=2,
+            )
+        return transform
 
     @property
     def _dimension(self) -> int:
@@ -164,22 +205,20 @@ class SpaceTransform:
     @torch.no_grad()
     def _in_blocks(self, points: Any, of_block: Callable[[Tensor], Tensor], shape: tuple[int, ...]) -> Any:
         """``of_block`` from (n, D) to (n, *shape) for all points, a block at a time, as the kind of array given."""
-        given = points.detach() if isinstance(points, Tensor) else np.asarray(points)
+        given = real_array("points", points)
         if given.ndim != 2 or given.shape[1] != self._dimension:
             raise ValueError(f"points must have shape (M, {self._dimension}), got {tuple(given.shape)}")
-        real = not given.is_complex() if isinstance(given, Tensor) else given.dtype.kind in "iuf"
-        if not real:
-            raise ValueError(f"points must hold real numbers, got an array of {given.dtype}")
-        out = torch.empty(len(given), *shape, dtype=torch.float64)
+        out = torch.empty(len(given), *shape, dtype=torch.float64, device="cpu")
         rows = max(1, BLOCK_NUMBERS // max(1, len(self.displacement.centres), self._dimension**2))
         for start in range(0, len(given), rows):
-            part = given[start : start + rows]
-            block = part.cpu() if isinstance(part, Tensor) else torch.from_numpy(np.array(part, np.float64, order="C"))
-            out[start : start + rows] = of_block(block.double())
+            block = torch.from_numpy(np.array(given[start : start + rows], np.float64, order="C"))
+            out[start : start + rows] = of_block(block)
         return out.to(points.device) if isinstance(points, Tensor) else out.numpy()
 
 
-def on_space(frame: Frame, affine: Tensor, translation: Tensor, displacements: list[KernelSum]) -> list[SpaceTransform]:
+def on_space(
+    frame: Frame, affine: Tensor, translation: Tensor, displacements: Sequence[Displacement]
+) -> list[SpaceTransform]:
     """The normalised maps (B, D, D), (B, 1, D) and their displacements as one transform of space for each problem."""
     return [
         SpaceTransform(frame.select(k), affine[k].double().clone(), translation[k].double().clone(), displacement)

@@ -12,21 +12,28 @@ from pwan.deformation.rigid import rotation_matrix
 
 
 class Transform:
-    """Parameters of the B transforms, in one tensor ``parameters`` (B, P, D): rows of A or the rotation vector, t, and
-    W or V.
+    """B transforms of one kind.
 
-    rigid: A in SO(D), as the exponential of a skew matrix: it stays a rotation whatever the step. affine: V = 0.
+    A rigid one has A in SO(D), as the exponential of a skew matrix: it stays a rotation whatever the step. Rigid and
+    affine ones have V = 0.
+
+    Args:
+        kind: "nonrigid", "affine" or "rigid".
+        source: (B, r, D) normalised.
+        basis: (B, r, k) for the modes; None for a free displacement.
+
+    Attributes:
+        parameters: (B, P, D), one below the other: the rows of A (or the rotation vector), t, and W or V.
     """
 
     def __init__(self, kind: TransformKind, source: Tensor, basis: Tensor | None) -> None:
-        """source (B, r, D) normalised; basis (B, r, k) for the modes, None for a free displacement."""
         b, r, d = source.shape
         self.kind, self.source, self.dimension = kind, source, d
         self.basis = basis if kind == "nonrigid" else None
         extra = 0 if kind != "nonrigid" else r if basis is None else basis.shape[-1]
         parameters = source.new_zeros(b, d + 1 + extra, d)
         if kind != "rigid":
-            parameters[:, :d] = torch.eye(d, dtype=source.dtype)
+            parameters[:, :d] = torch.eye(d, dtype=source.dtype, device=source.device)
         self.parameters = torch.nn.Parameter(parameters, requires_grad=False)
 
     def part(self, rows: Tensor) -> Transform:
@@ -69,15 +76,15 @@ class Transform:
         moved = torch.baddbmm(self.translation(parameters), self.source, self.affine(parameters))
         return moved + self.displacement(parameters) if self.kind == "nonrigid" else moved
 
-    def pull_back(self, gradient: Tensor, parameters: Tensor | None = None) -> Tensor:
-        """From the gradient with respect to the transformed points (B, r, D) to that of the parameters (B, P, D), at
-        these parameters or at the current ones."""
+    def parameter_gradient(self, gradient: Tensor, parameters: Tensor | None = None) -> Tensor:
+        """The gradient with respect to the parameters (B, P, D), from that with respect to the transformed points
+        (B, r, D); at these parameters or at the current ones."""
         out, d = torch.zeros_like(self.parameters), self.dimension
         affine_gradient = torch.bmm(self.source.mT, gradient)  # (B, D, D)
         if self.kind == "rigid":
-            with torch.enable_grad():
-                at = self.parameters if parameters is None else parameters
-                vector = at[:, :d].detach().requires_grad_()
+            at = self.parameters if parameters is None else parameters
+            with torch.inference_mode(False), torch.enable_grad():
+                vector = at[:, :d].detach().clone().requires_grad_()
                 (affine_gradient,) = torch.autograd.grad(rotation_matrix(vector), vector, affine_gradient)
         out[:, :d] = affine_gradient
         out[:, d] = gradient.sum(1)

@@ -8,7 +8,7 @@ A method file ``methods/<name>.py`` defines
 - ``resolved(problem, settings) -> dict``, only where settings that are None follow from the problem: every setting as
   it is used for the problem.
 
-A method whose ``Settings`` have ``pull`` uses a problem's known pairs; the others refuse them.
+A method whose ``Settings`` have ``pull`` uses a problem's landmarks; the others refuse them.
 
 Files whose name begins with an underscore are not methods. A method file must import without its optional package.
 Where a method file loads torch or scipy, its ``Settings`` may stand in ``_settings/<name>.py``, which loads neither, so
@@ -65,29 +65,52 @@ def settings_class(name: str) -> type:
     return settings_of(__name__, name)
 
 
-def takes_pairs(name: str) -> bool:
-    """Whether a method can use known pairs of points: its settings say how they pull."""
-    return any(f.name == "pull" for f in dataclasses.fields(settings_class(name)))
+def takes_landmarks(name: str) -> bool:
+    """Whether a method can use landmarks: its settings say how they pull."""
+    return "pull" in setting_names(name)
 
 
-def check_pairs(name: str) -> None:
-    """Refuse known pairs for a method that cannot use them.
+def check_landmarks(name: str) -> None:
+    """Refuse landmarks for a method that cannot use them.
 
     Raises:
-        ValueError: it cannot; names those that can.
+        ValueError: it cannot; names the methods that can.
     """
-    if not takes_pairs(name):
-        able = ", ".join(other for other in names() if takes_pairs(other))
+    if not takes_landmarks(name):
+        able = ", ".join(other for other in names() if takes_landmarks(other))
         raise ValueError(f"method {name} does not take landmarks; take one of {able}, or leave landmarks out")
 
 
-def settings(name: str, options: Mapping[str, Any] | None = None) -> Any:
-    """The method's ``Settings`` with the options put over its defaults.
+def setting_names(name: str) -> list[str]:
+    """The names of all settings of a method."""
+    return [f.name for f in dataclasses.fields(settings_class(name))]
+
+
+def settings(name: str, options: Mapping[str, Any] | None = None, *, over: Any | None = None) -> Any:
+    """The method's ``Settings`` with the options put over its defaults, or over a given instance of them.
 
     Raises:
-        ValueError: an option that does not exist (names the nearest one) or has the wrong type or value.
+        ValueError: an option that does not exist (names the nearest one) or has the wrong type or value; ``over`` is
+            not of the method's own class.
     """
+    if over is not None:
+        _check_class(name, over)
+        options = {key: getattr(over, key) for key in setting_names(name)} | dict(options or {})
     return build_settings(settings_class(name), options or {}, owner=f"method {name}")
+
+
+def _check_class(name: str, given: Any) -> None:
+    """Refuse what is not an instance of the method's own class: a subclass or a base has other defaults."""
+    wanted, came = settings_class(name), type(given)
+    if came is wanted:
+        return
+    if isinstance(given, type):
+        words = f"the class {given.__name__} itself; call it: {given.__name__}()"
+    else:
+        owners = [other for other in names() if settings_class(other) is came]
+        words = came.__name__ + "".join(f"; that is the class of method={owner!r}" for owner in owners)
+    also = "" if wanted.__name__ == "Settings" else f" ({wanted.__name__})"
+    raise ValueError(f"method {name} takes settings of the class {__name__}.{name}.Settings{also}, got {words}")
 
 
 def resolved(name: str, options: Mapping[str, Any] | None, problem: RegistrationProblem) -> dict[str, Any]:
@@ -111,14 +134,20 @@ def run(
     problem: RegistrationProblem,
     options: Mapping[str, Any] | None = None,
     *,
+    over: Any | None = None,
     seeds: Sequence[int],
     observer: Observer | None = None,
 ) -> RegistrationResult:
-    """Register a batch of problems with the named method; ``seeds`` holds one integer for each problem.
+    """Register a batch of problems with the named method; ``seeds`` holds one integer for each problem. The options are
+    put over its defaults, or ``over`` an instance of its ``Settings``.
 
     Raises:
-        ValueError: a wrong option, a problem that the method cannot register, or known pairs that it cannot use.
+        ValueError: a wrong option, a problem that the method cannot register, or landmarks that it cannot use.
     """
     if problem.landmarks is not None:
-        check_pairs(name)
-    return find(name).register(problem, settings(name, options), seeds=seeds, observer=observer)
+        check_landmarks(name)
+    from pwan.surroundings import undisturbed  # loads torch
+
+    chosen = settings(name, options, over=over)
+    with undisturbed():
+        return find(name).register(problem, chosen, seeds=seeds, observer=observer)

@@ -85,7 +85,7 @@ def _following(work: tuple[Any, ...], devices: Sequence[str]) -> Iterator[Ranks]
 
 def _follow(folder: str, devices: list[str], rank: int) -> None:
     """The life of another rank: the same registration, whose result rank 0 gives."""
-    work = torch.load(Path(folder) / "work", weights_only=False)
+    work = torch.load(Path(folder) / "work", map_location="cpu", weights_only=False)
     with member(devices[rank], rank, len(devices), Path(folder) / "meeting") as ranks:
         take_part(ranks, devices[rank], *work)
 

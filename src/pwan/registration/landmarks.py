@@ -51,7 +51,7 @@ class Pull:
             source, basis = take_rows(source, rows), None if basis is None else take_rows(basis, rows)
         self.transform = Transform(transform.kind, source, basis)
         self.goals = take_rows(reference, reference_rows)  # (B, L, D)
-        given = torch.ones(rows.shape, dtype=torch.float64) if weights is None else weights
+        given = reference.new_ones(rows.shape, dtype=torch.float64) if weights is None else weights
         total = given.sum(1, keepdim=True)
         self.weights = (given / torch.where(total > 0, total, 1.0)).to(reference)[..., None]  # (B, L, 1)
 
@@ -67,7 +67,8 @@ class Pull:
         """Of points that all know where they may belong, (B, r, D), of very many some: strong enough to be followed as
         far as the transform can."""
         b, r, _ = goals.shape
-        rows = torch.linspace(0, r - 1, min(r, GUESSED), dtype=torch.float64).round().long().expand(b, -1)
+        even = torch.linspace(0, r - 1, min(r, GUESSED), dtype=torch.float64, device=goals.device)
+        rows = even.round().long().expand(b, -1)
         return cls(transform, goals.to(transform.source), torch.stack((rows, rows), -1), None, GUESS)
 
     def placed(self, place: Callable[[Tensor], Tensor]) -> Pull:
@@ -93,7 +94,7 @@ class Pull:
         if self.rows is not None:
             to = self.rows[..., None].expand_as(at_landmarks)
             at_landmarks = torch.zeros_like(self.transform.source).scatter_add_(1, to, at_landmarks)
-        return self.transform.pull_back(at_landmarks, parameters)
+        return self.transform.parameter_gradient(at_landmarks, parameters)
 
     def design(self) -> Tensor:
         """(B, L, p) such that T(y_l) is a row of it times the parameters: y, 1 and the modes; of a rigid transform the
@@ -154,10 +155,10 @@ def equilibrium(pull: Pull, transform: Transform, coherence: Coherence | None, s
     if pull.rows is not None:  # a free displacement begins within the modes, where its energy is the same
         assert coherence is not None
         within = Transform("nonrigid", transform.source, coherence.basis)
-        numbers = torch.arange(pull.rows.shape[1], device=pull.rows.device).expand_as(pull.rows)
+        numbers = torch.arange(pull.rows.shape[1], dtype=torch.int64, device=pull.rows.device).expand_as(pull.rows)
         pull = Pull(within, pull.goals, torch.stack((pull.rows, numbers), -1), pull.weights[..., 0], pull.strength)
     identity = within.parameters.detach()
-    ridge = torch.zeros(identity.shape[:2], dtype=torch.float64)
+    ridge = identity.new_zeros(identity.shape[:2], dtype=torch.float64)
     ridge[:, :d] = max(settings.affine_penalty, settings.coherence)  # without one A would follow the landmarks' errors
     if coherence is not None:
         ridge[:, d + 1 :] = settings.coherence * coherence.spectrum / (coherence.spectrum + settings.sigma)

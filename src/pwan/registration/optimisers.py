@@ -28,7 +28,7 @@ def transform_optimiser(parameters: Tensor, settings: PwanSettings, *, capturabl
     assert settings.rate is not None
     if settings.optimiser == "rmsprop":
         return RMSprop([parameters], lr=settings.rate, foreach=False)
-    rate = torch.tensor(settings.rate, device=parameters.device) if capturable else settings.rate
+    rate = torch.tensor(settings.rate, dtype=torch.float32, device=parameters.device) if capturable else settings.rate
     return Adam([parameters], lr=rate, betas=_pair(settings.betas), **_options(parameters))
 
 

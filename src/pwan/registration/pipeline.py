@@ -8,7 +8,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import fields
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from scipy.spatial import KDTree
@@ -20,6 +20,7 @@ from pwan.devices.ranks import Place
 from pwan.normalisation import matches_whole_source, normalise
 from pwan.problem import FAILED, OK, Observer, Progress, RegistrationProblem, RegistrationResult, SpaceMap, check_seeds
 from pwan.registration.landmarks import Pull
+from pwan.registration.potential import FoundPotential
 from pwan.registration.presets import resolve, resolve_kind
 from pwan.registration.refinement import NearestSettings, nearest_point
 from pwan.registration.settings import PwanSettings
@@ -120,7 +121,7 @@ class Registration:
         history = (
             {name: torch.stack([record[name] for record in self._records]).cpu() for name in HISTORY}
             if self._records
-            else {name: torch.empty(0, len(self.input)) for name in HISTORY}
+            else {name: self.input.source.new_empty(0, len(self.input)) for name in HISTORY}
         )
         diverged, stopped = solver.diverged_at.tolist(), solver.stopping.stopped_at.tolist()
         steps = [bad or at or solver.steps_done for bad, at in zip(diverged, stopped, strict=True)]
@@ -202,24 +203,13 @@ class Registration:
             return [*on_space(self.frame, affine, translation, [KernelSum.zero(transform.dimension)] * len(affine))]
         if transform.basis is None or setup.coherence is None:
             return None
-        bent = setup.coherence.on_space(parameters[:, transform.dimension + 1 :])
+        bent = setup.coherence.on_space(parameters[:, transform.dimension + 1 :], affine)
         return [*on_space(self.frame, affine, translation, bent)]
 
-    def _potential(self, k: int, threshold: Tensor) -> Callable[[Tensor], Tensor]:
-        frame, kind, fold = self.frame, self.kind, self.settings.bound == "fold"
-        network = self.solver.potential(k)
-        centre, scale = frame.reference_centre[k], frame.reference_scale[k]
-
-        def potential(points: Tensor) -> Tensor:
-            """-h <= f <= 0 at points (N, D) in input coordinates, in input units: (N,)."""
-            x = ((torch.as_tensor(points).double() - centre) / scale).to(network.parameters.dtype)
-            output = network.output(network.features(x[None]))[0].double()
-            if kind == "complete":
-                return output * scale.flatten()
-            distance = output.abs() if fold else output.clamp(min=0.0)
-            return -distance.clamp(max=float(threshold)) * scale.flatten()
-
-        return potential
+    def _potential(self, k: int, threshold: Tensor) -> FoundPotential:
+        bound: Literal["fold", "clamp", "none"] = "none" if self.kind == "complete" else self.settings.bound
+        centre, scale = self.frame.reference_centre[k], float(self.frame.reference_scale[k])
+        return FoundPotential(self.solver.potential(k), centre.clone(), scale, float(threshold), bound)
 
 
 def matched_points(transformed: Tensor, problem: RegistrationProblem, kind: Kind) -> tuple[Tensor, Tensor]:
@@ -229,7 +219,8 @@ def matched_points(transformed: Tensor, problem: RegistrationProblem, kind: Kind
     transport all; bool (B, r), (B, q).
     """
     if kind == "complete":
-        return torch.ones(transformed.shape[:2], dtype=torch.bool), torch.ones(problem.reference.shape[:2]).bool()
+        y, x = (points.new_ones(points.shape[:2], dtype=torch.bool) for points in (transformed, problem.reference))
+        return y, x
     out: tuple[list[Tensor], list[Tensor]] = ([], [])
     for k, (y, x) in enumerate(zip(transformed, problem.reference, strict=True)):
         for side, (points, others) in enumerate(((y, x), (x, y))):
@@ -239,7 +230,7 @@ def matched_points(transformed: Tensor, problem: RegistrationProblem, kind: Kind
                 continue
             assert problem.mass is not None
             count = math.ceil(float(problem.mass[k]))  # a point that counts in part is matched
-            flags = torch.zeros(len(lengths), dtype=torch.bool)
+            flags = lengths.new_zeros(len(lengths), dtype=torch.bool)
             flags[lengths.argsort(stable=True)[:count]] = True
             out[side].append(flags)
     return torch.stack(out[0]), torch.stack(out[1])
@@ -279,7 +270,7 @@ def register(
             where[parts[-1]] = results[-1].transformed
             index = [index[k] for k in staying]
             running = running.part(staying) if staying else running
-    return results[0] if len(results) == 1 else _merge(parts, results)
+    return results[0] if len(results) == 1 else merged(parts, results)
 
 
 def _tell(observer: Observer, running: Registration, index: list[int], where: Tensor, done: int, groups: int) -> None:
@@ -288,7 +279,7 @@ def _tell(observer: Observer, running: Registration, index: list[int], where: Te
     solver = running.solver
 
     def transformed() -> Tensor:
-        return where.index_copy(0, torch.tensor(index), running.transformed())
+        return where.index_copy(0, torch.tensor(index, dtype=torch.int64, device=where.device), running.transformed())
 
     observer(Progress(done * solver.steps + solver.steps_done, groups * solver.steps, transformed))
 
@@ -300,7 +291,7 @@ def same_case(problem: RegistrationProblem, settings: PwanSettings) -> list[list
     return [group for case in (True, False) if (group := [k for k, is_whole in enumerate(whole) if is_whole is case])]
 
 
-def _merge(groups: list[list[int]], results: list[RegistrationResult]) -> RegistrationResult:
+def merged(groups: list[list[int]], results: list[RegistrationResult]) -> RegistrationResult:
     """The results of groups of problems as one, in the problems' order."""
     order = [k for group in groups for k in group]
     place = [order.index(k) for k in range(len(order))]

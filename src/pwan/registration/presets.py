@@ -7,8 +7,6 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from typing import Any, Literal
 
-import torch
-
 from pwan.normalisation import matches_whole_source
 from pwan.problem import RegistrationProblem
 from pwan.registration.settings import PwanSettings
@@ -27,7 +25,7 @@ def resolve_kind(problem: RegistrationProblem, wanted: Literal["auto"] | Kind) -
     """
     b, r, _ = problem.source.shape
     smaller = min(r, problem.reference.shape[1])
-    everything = torch.full((b,), float(smaller), dtype=torch.float64)
+    everything = problem.source.new_full((b,), smaller)
     kind = wanted
     if kind == "auto":
         kind = "distance" if problem.distance is not None and problem.mass is None else "mass"

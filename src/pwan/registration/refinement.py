@@ -1,5 +1,5 @@
-"""The paper's refinement by nearest points (appendix "Refinement"), on the parameters of a :class:`Transform`, in
-normalised coordinates. It needs no potential, so what it gains is never to be credited to PWAN.
+"""The paper's refinement by nearest points (appendix "Refinement"), on the parameters of a transform, in normalised
+coordinates. It needs no potential, so what it gains is never to be credited to PWAN.
 """
 
 from __future__ import annotations
@@ -71,9 +71,9 @@ def nearest_point(
     parameters = torch.nn.Parameter(initial.detach().clone(), requires_grad=False)
     optimiser = torch.optim.RMSprop([parameters], lr=settings.rate, foreach=False)
     b, d = len(initial), transform.dimension
-    best, best_loss = initial.detach().clone(), torch.full((b,), torch.inf)
-    running, words = torch.ones(b, dtype=torch.bool), [f"took all {settings.steps} steps"] * b
-    identity = torch.eye(d, dtype=initial.dtype)
+    best, best_loss = initial.detach().clone(), initial.new_full((b,), torch.inf)
+    running, words = initial.new_ones(b, dtype=torch.bool), [f"took all {settings.steps} steps"] * b
+    identity = torch.eye(d, dtype=initial.dtype, device=initial.device)
     for step in range(settings.steps + 1):
         moved = transform.points(parameters)  # (B, r, D)
         residual, squared = _nearest_residual(moved, reference, mass, distance, settings.of)
@@ -101,7 +101,7 @@ def nearest_point(
         best_loss = torch.where(better, loss, best_loss)
         if step == settings.steps or not bool(running.any()):
             break
-        total = transform.pull_back(residual, parameters)
+        total = transform.parameter_gradient(residual, parameters)
         total[:, d + 1 :] += settings.coherence * energy
         if settings.affine_penalty and transform.kind != "rigid":
             total[:, :d] += settings.affine_penalty * (parameters[:, :d] - identity)
@@ -117,7 +117,7 @@ def _nearest_residual(
 ) -> tuple[Tensor, Tensor]:
     """Gradient with respect to the moved points (B, r, D) and value (B,) of the mean squared nearest distance; the
     value is NaN where a point is not finite."""
-    gradient, values = torch.zeros_like(moved), torch.full((len(moved),), torch.nan, dtype=moved.dtype)
+    gradient, values = torch.zeros_like(moved), moved.new_full((len(moved),), torch.nan)
     for k, (y, x) in enumerate(zip(moved, reference, strict=True)):
         if not bool(y.isfinite().all()):
             continue
@@ -128,14 +128,10 @@ def _nearest_residual(
             weight = (squared <= distance[k] ** 2).to(moved.dtype) / len(squared)
             values[k] = squared.clamp(max=float(distance[k]) ** 2).mean()
         else:
-            count = (
-                torch.tensor(float(len(squared)), dtype=moved.dtype)
-                if mass is None
-                else mass[k].clamp(max=len(squared))
-            )
+            count = moved.new_tensor(len(squared)) if mass is None else mass[k].clamp(max=len(squared))
             weight = largest_share(-squared[None], count[None], torch.ones_like(squared)[None])[0] / count
             values[k] = (weight * squared).sum()
-        rows = torch.arange(len(asked))
+        rows = torch.arange(len(asked), dtype=torch.int64, device=asked.device)
         y_rows, x_rows = (index, rows) if of == "reference" else (rows, index)
         difference = y[y_rows] - x[x_rows]  # (n, D)
         gradient[k].index_add_(0, y_rows, 2.0 * weight[:, None] * difference)

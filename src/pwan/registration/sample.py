@@ -132,7 +132,7 @@ class Draws:
 
     def __init__(self, n: int, share: float, purpose: tuple[int | str, ...]) -> None:
         self.n, self.size, self.purpose = n, self.size_of(n, share), purpose
-        self.round, self.order = -1, torch.empty(0, dtype=torch.int64)
+        self.round, self.order = -1, torch.empty(0, dtype=torch.int64, device="cpu")
 
     @staticmethod
     def size_of(n: int, share: float) -> int:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import base64
+import html
+import io
+
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from pwan.report.trial_figure import LEFT, REFERENCE, SOURCE, UNMATCHED, frame, scatter, scatter_parts
+
+SMALL = 2000  # points of a set in the small picture; more cannot be told apart in it
 
 
 def registration_figure(
@@ -31,3 +37,23 @@ def registration_figure(
         frame(axes, np.concatenate([source, reference, transformed]), flat)
         axes.legend(fontsize=7, loc="upper left", markerscale=2.0)
     return figure
+
+
+def registration_html(
+    words: str,
+    source: np.ndarray,
+    reference: np.ndarray,
+    transformed: np.ndarray,
+    matched: np.ndarray,
+    reference_matched: np.ndarray,
+) -> str:
+    """The words above a small picture of :func:`registration_figure`'s arguments, for a notebook. Of larger sets every
+    k-th point is drawn."""
+    moving, staying = (slice(None, None, -(-len(points) // SMALL)) for points in (source, reference))
+    figure = registration_figure(
+        source[moving], reference[staying], transformed[moving], matched[moving], reference_matched[staying]
+    )
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=64)
+    picture = base64.b64encode(buffer.getvalue()).decode()
+    return f'<pre>{html.escape(words)}</pre><img alt="before and after" src="data:image/png;base64,{picture}">'

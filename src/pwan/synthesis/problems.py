@@ -51,10 +51,10 @@ def make_problem(shape: Shape, settings: SynthesisSettings, *, seed: int, trials
     return RegistrationProblem(
         source=torch.from_numpy(np.stack(sources)),
         reference=torch.from_numpy(np.stack(references)),
-        mass=torch.tensor(masses, dtype=torch.float64),
+        mass=torch.from_numpy(np.array(masses, dtype=np.float64)),
         distance=None
         if settings.distance is None
-        else torch.tensor([settings.distance] * len(trials), dtype=torch.float64),
+        else torch.from_numpy(np.full(len(trials), settings.distance, dtype=np.float64)),
         truth=torch.from_numpy(np.stack(truths)),
     )
 
@@ -105,7 +105,7 @@ def _deformed(
         beta=settings.beta,
         rank=settings.rank,
         deformation_lambda=settings.deformation_lambda,
-        landmark_generator=generator("deformation landmarks"),
+        centre_generator=generator("deformation landmarks"),
         generator=generator("deformation"),
     )
     (source,) = voxel_means(shape.sample(settings.points, generator("source")), settings.voxel)

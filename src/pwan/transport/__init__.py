@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # neural imports this module, and torch takes seconds to load
 
     from pwan.transport.neural import Potential
 
-# A sum of float32 weights and the mass computed from the same numbers elsewhere differ by about this much.
+# Share of the mass: a sum of float32 weights and the same sum computed elsewhere differ by about this much.
 MASS_TOLERANCE = 1e-6
 
 
@@ -37,8 +37,8 @@ class TransportResult:
     """
 
     value: float
-    plan: np.ndarray | None = None
-    potential: Potential | None = None
+    plan: np.ndarray | None = field(default=None, repr=False)
+    potential: Potential | None = field(default=None, repr=False)
     lower_bound: float | None = None
     gradient_norm: float | None = None
 
@@ -48,8 +48,10 @@ class TransportProblem:
     """Checked input of both solvers: float64 arrays, and exactly one of mass and distance.
 
     Attributes:
-        reference: (q, D), source: (r, D).
-        reference_weights: (q,), source_weights: (r,); non-negative, of positive total.
+        reference: (q, D).
+        source: (r, D).
+        reference_weights: (q,), not negative, of positive total.
+        source_weights: (r,), not negative, of positive total.
         mass: the mass to carry, or None.
         distance: the threshold h in the units of the points, or None.
     """
@@ -145,23 +147,12 @@ def check_problem(
     return TransportProblem(x, y, a, b, mass=min(m, total), distance=None)
 
 
-def _array(name: str, value: Any) -> np.ndarray:
-    """The value as a float64 array of its own (weights in float32 do not sum to what float64 sums to)."""
-    import torch
-
-    if isinstance(value, torch.Tensor):
-        value = value.detach().cpu().numpy()
-    try:
-        array = np.asarray(value)
-        if array.dtype.kind not in "biuf":
-            raise TypeError
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} must be an array of real numbers, got {type(value).__name__}") from None
-    return array.astype(np.float64)
-
-
 def _points(name: str, value: Any) -> np.ndarray:
-    points = _array(name, value)
+    from pwan.arrays import real_array  # loads torch
+
+    points = real_array(name, value, "biuf").astype(np.float64)
+    if points.ndim == 3 and points.shape[1] == 1:
+        raise ValueError(f"{name} must have shape (N, D), got {points.shape}; for one set give {name}[:, 0]")
     if points.ndim != 2 or 0 in points.shape:
         raise ValueError(f"{name} must have shape (N, D) with at least one point, got {points.shape}")
     bad = ~np.isfinite(points).all(1)
@@ -176,7 +167,9 @@ def _points(name: str, value: Any) -> np.ndarray:
 def _weights(name: str, value: Any, n: int) -> np.ndarray:
     if value is None:
         return np.ones(n)
-    weights = _array(name, value)
+    from pwan.arrays import real_array
+
+    weights = real_array(name, value, "biuf").astype(np.float64)  # float32 does not sum to what float64 sums to
     if weights.shape != (n,):
         raise ValueError(f"{name} must hold one weight for each of the {n} points, got shape {weights.shape}")
     if not np.isfinite(weights).all() or (weights < 0).any():

@@ -21,14 +21,17 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from pwan.arrays import real_array
 from pwan.randomness import numpy_generator
+from pwan.surroundings import undisturbed
 from pwan.transport import TransportProblem, TransportResult
 from pwan.transport.objective import Kind, objective
 from pwan.transport.potential import PotentialNetwork
 from pwan.transport.settings import NeuralSettings
 
-START_OUTPUT = 0.1  # above 0, so that reference points have a slope from the start
-# A stiff penalty from the start triples the updates that are needed: kappa rises over this share of them.
+INITIAL_OUTPUT = 0.1  # of the network, in RMS radii: above 0 reference points have a slope at once; chosen by eye
+# Share of the updates over which kappa rises, chosen by eye. A stiff penalty from the start triples the updates that
+# are needed (benchmarks/README.md, "Precision of the partial Wasserstein values").
 RISE = 0.7
 
 
@@ -75,30 +78,39 @@ class _Batch:
                 "source_weights": self.source_weights[part],
                 "fold": False,
             }
-            found = objective(x, y, kind, **given)
+            state = objective(x, y, kind, **given)
             if clip_reference:
-                h = found.threshold[:, None]
-                found = objective(x.minimum(h), y, kind, **given)
-            values.append(found.value)
-            slopes.append(torch.cat((found.reference_slope, found.source_slope), 1))
-            thresholds.append(found.threshold)
+                h = state.threshold[:, None]
+                state = objective(x.minimum(h), y, kind, **given)
+            values.append(state.value)
+            slopes.append(torch.cat((state.reference_slope, state.source_slope), 1))
+            thresholds.append(state.threshold)
         return torch.cat(values), torch.cat(slopes), torch.cat(thresholds)
 
 
 @dataclass(frozen=True, eq=False)
 class Potential:
-    """The potential f of one problem, a function on all of space: -h <= f <= 0, in input units."""
+    """The potential f of one problem, a function on all of space: -h <= f <= 0, in input units.
 
-    network: PotentialNetwork  # of one problem, in float64
-    centre: Tensor  # (1, 1, D)
+    Attributes:
+        network: of one problem, in float64.
+        centre: (1, 1, D) in input units.
+        scale: the RMS radius of both sets together, in input units.
+        threshold: h in units of the scale.
+    """
+
+    network: PotentialNetwork
+    centre: Tensor
     scale: float
-    threshold: float  # h in units of the scale
+    threshold: float
 
+    @undisturbed()
     def __call__(self, points: ArrayLike | Tensor) -> np.ndarray:
         """f at (N, D) points in input coordinates, (N,)."""
         output = self.network.output(self._features(points))[0]
         return (output.clamp(0.0, self.threshold) * -self.scale).cpu().numpy()
 
+    @undisturbed()
     def gradient(self, points: ArrayLike | Tensor) -> np.ndarray:
         """The gradient of f at (N, D) points, (N, D), without unit; 0 where f is at one of its bounds."""
         output, gradient = self.network.output_and_gradient(self._features(points))
@@ -106,14 +118,13 @@ class Potential:
         return (-gradient * inside[..., None])[0].cpu().numpy()
 
     def _features(self, points: ArrayLike | Tensor) -> Tensor:
-        # a copy, because torch warns of read-only arrays
-        given = points if isinstance(points, Tensor) else torch.tensor(np.array(points, dtype=np.float64))
-        given = given.detach().to(self.centre)
+        given = torch.from_numpy(np.array(real_array("points", points), dtype=np.float64)).to(self.centre)
         if given.ndim != 2 or given.shape[1] != self.centre.shape[2]:
             raise ValueError(f"points must have shape (N, {self.centre.shape[2]}), got {tuple(given.shape)}")
         return self.network.features((given[None] - self.centre) / self.scale)
 
 
+@undisturbed()
 def solve(
     problems: Sequence[TransportProblem],
     settings: NeuralSettings,
@@ -148,7 +159,7 @@ def solve(
 
 def _standardise(problems: Sequence[TransportProblem], device: torch.device) -> _Batch:
     def stack(rows: Sequence[Any]) -> Tensor:
-        return torch.as_tensor(np.array(rows, dtype=np.float64), device=device)
+        return torch.from_numpy(np.array(rows, dtype=np.float64)).to(device)
 
     points = stack([np.concatenate((p.reference, p.source)) for p in problems])
     centre = points.mean(1, keepdim=True)
@@ -173,7 +184,7 @@ def _standardise(problems: Sequence[TransportProblem], device: torch.device) -> 
 def _train(batch: _Batch, settings: NeuralSettings, observer: Callable[[int, int], None] | None) -> PotentialNetwork:
     b, n, dimension = batch.points.shape
     network = PotentialNetwork(settings.architecture(), dimension, [settings.seed] * b, batch.points.device)
-    network.parameters[:, -1] = START_OUTPUT
+    network.parameters[:, -1] = INITIAL_OUTPUT
     network.parameters.grad = gradient = torch.zeros_like(network.parameters)
     optimiser = torch.optim.Adam([network.parameters], lr=settings.step_size, betas=(0.9, 0.99), fused=True)
     generator = numpy_generator(settings.seed, "segments")
@@ -204,9 +215,9 @@ def _train(batch: _Batch, settings: NeuralSettings, observer: Callable[[int, int
 def _segments(batch: _Batch, count: int, generator: np.random.Generator) -> Tensor:
     """Random points of random segments between the sets, (B, count, D); the same draws in every problem."""
     r = batch.points.shape[1] - batch.q
-    start = torch.as_tensor(generator.integers(batch.q, size=count))
-    end = torch.as_tensor(generator.integers(r, size=count)) + batch.q
-    at = torch.as_tensor(generator.random(count)).to(batch.points)[:, None]
+    start = torch.from_numpy(generator.integers(batch.q, size=count))
+    end = torch.from_numpy(generator.integers(r, size=count)) + batch.q
+    at = torch.from_numpy(generator.random(count)).to(batch.points)[:, None]
     return torch.lerp(batch.points[:, start], batch.points[:, end], at)
 
 
@@ -229,6 +240,10 @@ def _certify(batch: _Batch, network: PotentialNetwork, settings: NeuralSettings)
     bound, _, _ = batch.evaluate(output[:, :n] / norm.clamp(min=1.0)[:, None], clip_reference=True)
     if not bool(torch.isfinite(value).all()):
         raise RuntimeError(f"the updates of the potential diverged; lower step_size (it is {settings.step_size})")
+    m = len(batch.mass)
+    value, bound = (  # what the theorems promise, where rounding leaves a last digit
+        torch.cat((values[:m].clamp(min=0.0), values[m:].clamp(max=0.0))) for values in (value, bound)
+    )
     return [
         TransportResult(
             value=float(value[i] * unit[i]),
