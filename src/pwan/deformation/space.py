@@ -182,9 +182,9 @@ class SpaceTransform:
             ) from None
         if version == OLD_FORMAT:
             warnings.warn(
-                f"{path} was written by an older version: if a registration of files wrote it, it moves only points that "
-                'the "start" in result.json has moved before (scale * points @ rotation + translation). Register again '
-                "for a file with the whole way in it",
+                f"{path} was written by an older version: if a registration of files wrote it, it moves only points "
+                'that the "start" in result.json has moved before (scale * points @ rotation + translation). Register '
+                "again for a file with the whole way in it",
                 UserWarning,
                 stacklevel=2,
             )
