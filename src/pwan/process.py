@@ -82,13 +82,14 @@ class _Patient(io.FileIO):
 def _patient(stream: TextIO | None) -> TextIO:
     if stream is None:  # closed by whoever started this
         return open(os.devnull, "w", encoding="utf-8")
-    if not isinstance(stream, io.TextIOWrapper) or not isinstance(stream.buffer, io.BufferedWriter):
-        return stream  # of a notebook or a test
-    if isinstance(stream.buffer.raw, _Patient):
+    raw = getattr(stream.buffer, "raw", stream.buffer) if type(stream) is io.TextIOWrapper else None
+    if type(raw) is not io.FileIO:  # of a notebook or a test, or patient already
         return stream
+    assert isinstance(stream, io.TextIOWrapper)
+    patient = _Patient(stream.fileno(), "w", closefd=False)
     bytes_again = stream.errors == "surrogateescape" and codecs.lookup(stream.encoding).name == "utf-8"
     return io.TextIOWrapper(
-        io.BufferedWriter(_Patient(stream.fileno(), "w", closefd=False)),
+        patient if raw is stream.buffer else io.BufferedWriter(patient),  # the first is that of python -u
         encoding=stream.encoding,
         errors=stream.errors if bytes_again else "backslashreplace",
         line_buffering=stream.line_buffering,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -9,8 +10,10 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from pwan import shapes
 from pwan.app import main
 from pwan.bench.rows import NAME, read_rows
 
@@ -71,6 +74,16 @@ def stopped(folder: Path, number: int, *arguments: str, command: list[str] = RUN
     return running.returncode, out, err, read_rows(folder)
 
 
+@pytest.fixture
+def scans(tmp_path, monkeypatch):
+    """The working folder, with a.npy and b.npy."""
+    monkeypatch.chdir(tmp_path)
+    points = shapes.load("torus").points[:60]
+    np.save("a.npy", points)
+    np.save("b.npy", points + 0.01)
+    return tmp_path
+
+
 # ends
 
 
@@ -79,10 +92,7 @@ def stopped(folder: Path, number: int, *arguments: str, command: list[str] = RUN
     [
         (signal.SIGTERM, "lightning", 1, False),
         (signal.SIGINT, "lightning", 1, False),
-        (signal.SIGTERM, "lightning", 2, False),
         (signal.SIGTERM, "lightning", 2, True),
-        (signal.SIGINT, "lightning", 2, True),
-        (signal.SIGTERM, "loop", 1, False),
         (signal.SIGHUP, "loop", 2, False),
         (signal.SIGTERM, "ddp", 1, False),
     ],
@@ -112,7 +122,7 @@ def test_a_sweep_that_may_not_write_says_why_and_nothing_of_finished_cells(tmp_p
     Path("out").write_text("a file")
     assert main([*SWEEP, "problem.outlier_ratio=0.2,0.4"], conf=CONF) == 2
     told = capsys.readouterr()
-    assert told.err.startswith("error: ") and str(tmp_path / "out") in told.err
+    assert told.err == "error: out is a file; expected a folder there, or none yet\n"
     assert "nothing to do" not in told.out and "cells" not in told.out
 
 
@@ -121,3 +131,116 @@ def test_a_library_that_ends_the_process_is_a_failed_trial(tmp_path, monkeypatch
     monkeypatch.setattr("pwan.methods.run", lambda *arguments, **more: sys.exit(0))
     assert main([*SWEEP[1:]], conf=CONF) == 1
     assert "SystemExit" in capsys.readouterr().out
+
+
+# output
+
+COMMANDS = {
+    "register": (["task=register", "source=a.npy", "reference=b.npy", "output=out", *QUICK], "out/result.json"),
+    "sweep": ([*SWEEP, "problem.outlier_ratio=0.2,0.4"], "out/summary.csv"),
+    "cell": (SWEEP[1:], "out/summary.csv"),
+    "help": (["--help"], "a.npy"),
+    "configuration": (["experiment=noise_bunny", "--cfg", "job"], "a.npy"),
+}
+
+
+def shell(line: str, **more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", "-o", "pipefail", "-c", line], capture_output=True, text=True, check=False, env=environment(**more)
+    )
+
+
+@pytest.mark.parametrize(
+    ("what", "to"),
+    [
+        *((what, "| head -c 1") for what in COMMANDS),
+        *((what, to) for what in ("register", "sweep") for to in ("2>&1 | head -c 1", ">&-", "2>&-")),
+    ],
+)
+def test_a_reader_that_leaves_changes_neither_the_work_nor_the_end(scans, what, to):
+    arguments, written = COMMANDS[what]
+    done = shell(f"{' '.join(map(repr, [*RUN, *arguments]))} {to}")
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr and "Broken pipe" not in done.stderr
+    assert (scans / written).exists()
+
+
+def test_a_full_disk_behind_the_words_is_said_and_changes_nothing_else(scans):
+    arguments, written = COMMANDS["register"]
+    done = shell(f"{' '.join(map(repr, [*RUN, *arguments]))} > /dev/full")
+    assert done.returncode == 0
+    assert "warning: no more can be written to the output: No space left on device" in done.stderr
+    assert (scans / written).exists()
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "latin-1:strict", "ascii:surrogateescape"])
+def test_words_that_an_encoding_lacks_are_escaped(scans, encoding):
+    (scans / "a.npy").rename(scans / "ä→.npy")
+    words = f"'ä→.npy' b.npy 'output=ö→' {' '.join(QUICK)}"
+    done = subprocess.run(
+        f"{sys.executable} -c 'from pwan.console import command; command()' register {words}",
+        **{"shell": True, "capture_output": True, "check": False},
+        env=environment(PYTHONIOENCODING=encoding),
+    )
+    assert done.returncode == 0, done.stderr
+    assert b"\\u2192.npy: 60 points" in done.stdout
+    assert (scans / "ö→" / "result.json").exists()
+    done = shell(f"{' '.join(map(repr, [*RUN, *SWEEP[1:]]))} 'output=\"ö→\"'", PYTHONIOENCODING=encoding)
+    assert done.returncode == 0 and len(read_rows(scans / "ö→")) == 1, done.stderr
+
+
+@pytest.mark.parametrize("role", ["source", "reference", "output", "landmarks"])
+@pytest.mark.parametrize("suffix", ["npy", "ply"])
+def test_names_in_bytes_of_another_encoding_are_taken_and_written(scans, role, suffix):
+    names = {"source": f"a.{suffix}", "reference": "b.npy", "output": "out", "landmarks": "pairs.csv"}
+    (scans / "pairs.csv").write_text("0,0\n7,7\n20,20\n")
+    if suffix == "ply":
+        rows = "".join(f"{x} {y} {z}\n" for x, y, z in np.load("a.npy"))
+        axes = "property float x\nproperty float y\nproperty float z\n"
+        (scans / "a.ply").write_text(f"ply\nformat ascii 1.0\nelement vertex 60\n{axes}end_header\n{rows}")
+    odd = os.fsdecode(b"sch\xf6n") + Path(names[role]).suffix
+    if role != "output":
+        (scans / names[role]).rename(scans / odd)
+    names[role] = odd
+    done = subprocess.run(
+        [*PWAN, "register", *(f"{key}={name}" for key, name in names.items()), *QUICK],
+        capture_output=True,
+        check=False,
+        env=environment(),
+    )
+    assert done.returncode == 0, done.stderr
+    out = scans / names["output"]
+    assert len(list(out.iterdir())) == 5
+    found = json.loads((out / "result.json").read_text(encoding="utf-8"))
+    assert found["settings"][role] == odd
+    assert len((out / "matches.csv").read_text(encoding="utf-8").splitlines()) > 10
+    assert "</html>" in (out / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_full_disk_names_the_path(scans):
+    """A limit on the size of files, which fails as a full disk does: without a name."""
+    arguments = {"register": COMMANDS["register"][0], "cell": SWEEP[1:]}
+    for words in arguments.values():
+        done = shell(f"ulimit -f 1; {' '.join(map(repr, [*RUN, *words]))}")
+        assert done.returncode == 2, done.stderr
+        (said,) = (line for line in done.stderr.splitlines() if line.startswith("error: "))
+        assert "out" in said and said.endswith("File too large") and "Errno" not in said
+        assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('name: "C:\\Users\\me"\n', "line 2: a backslash in double quotes"),
+        ('name: "C:\\data"\n', "single quotes, as it is: 'C:\\data'"),
+        ("trials: 1\n\tseed: 2\n", "line 3, column 1: not YAML"),
+        ("name: a: b\n", "line 2, column 8: not YAML, mapping values are not allowed here; repair it"),
+        ('name: "open\n', "not YAML, while scanning a quoted scalar"),
+    ],
+)
+def test_a_fault_of_an_experiment_file_is_told_with_its_line(tmp_path, capsys, text, words):
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "mine.yaml").write_text(f"# @package _global_\n{text}")
+    assert main(["experiment=mine", "--config-dir", str(tmp_path)], conf=CONF) == 2
+    told = capsys.readouterr().err
+    assert words in told and "mine.yaml" in told and "Traceback" not in told

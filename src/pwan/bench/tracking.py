@@ -137,7 +137,7 @@ def _begun(mode: str, **run: Any) -> Any:
     before = _folders(run)
     try:
         return begin(mode)
-    except wandb.Error as error:
+    except Exception as error:  # W&B lets through whatever its transport raises
         wandb.teardown()  # its service knows the run as one that is in use
         for left in _folders(run) - before:
             shutil.rmtree(left, ignore_errors=True)
