@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -146,7 +147,12 @@ COMMANDS = {
 
 def shell(line: str, **more: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        ["bash", "-o", "pipefail", "-c", line], capture_output=True, text=True, check=False, env=environment(**more)
+        ["bash", "-o", "pipefail", "-c", line],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        env=environment(**more),
     )
 
 
@@ -177,20 +183,18 @@ def test_a_full_disk_behind_the_words_is_said_and_changes_nothing_else(scans):
 def test_words_that_an_encoding_lacks_are_escaped(scans, encoding):
     (scans / "a.npy").rename(scans / "ä→.npy")
     words = f"'ä→.npy' b.npy 'output=ö→' {' '.join(QUICK)}"
-    done = subprocess.run(
-        f"{sys.executable} -c 'from pwan.console import command; command()' register {words}",
-        **{"shell": True, "capture_output": True, "check": False},
-        env=environment(PYTHONIOENCODING=encoding),
-    )
+    done = shell(f"{' '.join(map(shlex.quote, [*PWAN, 'register']))} {words}", PYTHONIOENCODING=encoding)
     assert done.returncode == 0, done.stderr
-    assert b"\\u2192.npy: 60 points" in done.stdout
+    assert "\\u2192.npy: 60 points" in done.stdout
     assert (scans / "ö→" / "result.json").exists()
     done = shell(f"{' '.join(map(repr, [*RUN, *SWEEP[1:]]))} 'output=\"ö→\"'", PYTHONIOENCODING=encoding)
     assert done.returncode == 0 and len(read_rows(scans / "ö→")) == 1, done.stderr
 
 
-@pytest.mark.parametrize("role", ["source", "reference", "output", "landmarks"])
-@pytest.mark.parametrize("suffix", ["npy", "ply"])
+@pytest.mark.parametrize(
+    ("role", "suffix"),
+    [("source", "npy"), ("source", "ply"), ("reference", "npy"), ("output", "ply"), ("landmarks", "npy")],
+)
 def test_names_in_bytes_of_another_encoding_are_taken_and_written(scans, role, suffix):
     names = {"source": f"a.{suffix}", "reference": "b.npy", "output": "out", "landmarks": "pairs.csv"}
     (scans / "pairs.csv").write_text("0,0\n7,7\n20,20\n")
