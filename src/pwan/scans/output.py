@@ -246,11 +246,12 @@ def summary(settings: ScanSettings, outcome: Outcome) -> dict[str, Any]:
 
 
 def _stop_reason(outcome: Outcome) -> str:
-    """The method's, but of one that has settled within a fixed number of steps: it has not run out of them."""
-    result = outcome.result
-    if outcome.measured.settled:
-        return re.sub(r"^took all (\d+) steps", r"settled within its \1 steps", result.stop_reason)
-    return str(result.stop_reason)
+    """The method's; of one that has settled it does not say that it ran out of steps."""
+    reason = str(outcome.result.stop_reason)
+    if not outcome.measured.settled:
+        return reason
+    ran_out = r"took all (\d+) (steps|iterations|evaluations)( without reaching the tolerance)?"
+    return re.sub(ran_out, r"settled within its \1 \2", reason)
 
 
 def _told_of_matches(outcome: Outcome) -> dict[str, Any]:
