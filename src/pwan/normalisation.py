@@ -15,6 +15,7 @@ from pwan.randomness import numpy_generator
 
 SAMPLE = 250  # source points on which two frames are compared
 JOINT_ADVANTAGE = 0.8
+FAR = 2.0  # sums of both RMS radii between the centres, beyond which the sets have nothing to do with each other
 EXTENT_RATIO = 3.0  # beyond this a warning names both extents: the sets are probably in different units
 
 
@@ -92,6 +93,9 @@ def normalise(
             (outliers far beyond the shape would blow the source up).
         keep_scale: divide both by the reference's radius whatever the mode, for transforms that may not scale.
 
+    Where the centres lie farther apart than twice the sum of both RMS radii, the source begins on the reference's
+    centre in every mode: where it stood tells nothing then, and no method finds the way (PWAN's steps end in between).
+
     A distance threshold is divided by the reference's scale, a guess goes into the reference's frame; the mass stays.
     Warns when the extents of the two sets differ more than threefold.
     """
@@ -108,7 +112,7 @@ def normalise(
             UserWarning,
             stacklevel=2,
         )
-    one = torch.ones_like(reference_scale)
+    one, radii = torch.ones_like(reference_scale), source_scale + reference_scale  # (B, 1, 1)
     if keep_scale:
         source_scale = reference_scale
     joint = Frame(reference_centre, reference_scale, reference_centre, reference_scale)
@@ -129,6 +133,8 @@ def normalise(
             reference_centre,
             reference_scale,
         )
+    far = (source_centre - frame.source_centre).norm(dim=-1, keepdim=True) > FAR * radii
+    frame = replace(frame, source_centre=torch.where(far, source_centre, frame.source_centre))
     distance = None if problem.distance is None else problem.distance / frame.reference_scale.flatten()
     normalised = replace(
         problem,

@@ -69,7 +69,7 @@ def objective(
             one; "distance" needs ``threshold``, the paper's h; "complete" matches all of both sets.
         reach: (B,) of the mass type with its exact threshold: no source point counts as if it were farther than this
             from its partner (cost min(distance, reach)), so that beyond it nothing is gained by moving it.
-        fold: f = -|o| as in the paper; else the concave form of the module's docstring.
+        fold: f = -|o| as in the paper; else the concave form of the module's docstring, of the same supremum.
         reference_weights, source_weights: (B, q) and (B, r), or one number for all points.
         select: in place of :func:`largest_share`, and totals: the weights of both whole sets, reference first, where
             the points given are parts of these. Values and slopes by h of the parts add up to those of the whole if one
