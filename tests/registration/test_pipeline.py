@@ -80,7 +80,7 @@ def test_the_share_of_time_goes_with_a_problem() -> None:
 
 def turned(away: float, dimension: int = 3) -> tuple[RegistrationProblem, torch.Tensor]:
     """A torus of which each set lacks a part, the source a little turned and moved away; and where it belongs."""
-    points = torch.from_numpy(shapes.load("torus").points[:160, :dimension].astype(float))
+    points = torch.from_numpy(shapes.load("torus").points[:160, :dimension].astype(float, copy=True))
     keep = points[:, 0].argsort()
     reference, truth = points[keep[:120]], points[keep[40:]]
     c, s = math.cos(0.2), math.sin(0.2)

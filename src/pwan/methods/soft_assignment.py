@@ -49,7 +49,7 @@ def register(
         start = pull.settled(identity, ridge * soft.sigma_start / source.shape[1])
 
     def parts(p: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        return transform.affine(p.double()), transform.translation(p), transform.displacement(p)
+        return transform.affine(p), transform.translation(p), transform.displacement(p)
 
     steps = soft.steps * samples(transform)
 

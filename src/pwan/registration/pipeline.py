@@ -102,7 +102,7 @@ class Registration:
         """(B, r, D) float64 the source moved by these parameters (the current answer if None), in input coordinates."""
         p = self.solver.answer() if parameters is None else parameters
         t = self.solver.setup.transform
-        return self.frame.apply(self.input.source, t.affine(p.double()), t.translation(p), t.displacement(p))
+        return self.frame.apply(self.input.source, t.final_affine(p), t.translation(p), t.displacement(p))
 
     @torch.no_grad()
     def finish(self) -> RegistrationResult:
@@ -113,7 +113,7 @@ class Registration:
         refined, words = self._refine(answer, transported)
         transformed, affine, translation, displacement = self.frame.bring_back(
             self.input.source,
-            transform.affine(refined.double()),  # so that a rotation is orthogonal to the last digit
+            transform.final_affine(refined),
             transform.translation(refined),
             transform.displacement(refined),
         )
@@ -198,7 +198,7 @@ class Registration:
     def space_maps(self, parameters: Tensor) -> list[SpaceMap] | None:
         """The transforms with these parameters (B, P, D) as functions on space; None where V is free at each point."""
         setup, transform = self.solver.setup, self.solver.setup.transform
-        affine, translation = transform.affine(parameters.double()), transform.translation(parameters)
+        affine, translation = transform.final_affine(parameters), transform.translation(parameters)
         if transform.kind != "nonrigid":
             return [*on_space(self.frame, affine, translation, [KernelSum.zero(transform.dimension)] * len(affine))]
         if transform.basis is None or setup.coherence is None:
