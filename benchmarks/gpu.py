@@ -27,7 +27,8 @@ from pwan.registration.pipeline import Registration
 from pwan.registration.settings import PwanSettings
 from pwan.synthesis import SynthesisSettings, make_problem
 
-GIGA, MEBI = 1e9, 2**20
+GIGA = 1e9
+MEBI = 2**20
 
 
 def rates(device: str, size: int) -> tuple[float, float]:

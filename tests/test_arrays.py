@@ -165,6 +165,21 @@ def test_a_ragged_list_has_a_sentence_of_its_own(kind: str) -> None:
         partial_wasserstein(points(dimension=2), given)
 
 
+def test_tensors_of_odd_types_and_views_are_taken() -> None:
+    source = torch.from_numpy(points())
+    for given in (source.to(torch.float8_e4m3fn), source.bfloat16(), (source * 20).to(torch.int8), source.float().T.T):
+        reference = given.double() + 0.1
+        assert bool(register(given, reference, **QUICK).transformed.isfinite().all())
+    expected = register(-source, source, **QUICK).transformed
+    np.testing.assert_array_equal(register(torch._neg_view(source), source, **QUICK).transformed, expected)
+
+
+@pytest.mark.parametrize("landmarks", [3, [3], [[1, 2, 3, 4]], "all", [None, None]])
+def test_landmarks_of_a_batch_that_are_none_are_a_sentence(landmarks: Any) -> None:
+    with pytest.raises(ValueError, match="landmarks must"):
+        register(points()[None], points()[None], landmarks=landmarks, **QUICK)
+
+
 def test_lists_of_arrays_and_tensors_are_a_batch() -> None:
     source, reference = points(), points() + 0.1
     expected = register(np.stack([source] * 2), np.stack([reference] * 2), **QUICK).transformed

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -65,6 +69,56 @@ def test_every_page_has_commands_and_is_linked_from_the_readme() -> None:
 def test_links_lead_to_files(page: Path) -> None:
     targets = re.findall(r"\]\(([^)#:]+)\)", (ROOT / page).read_text(encoding="utf-8"))
     assert [target for target in targets if not (ROOT / page.parent / target).exists()] == []
+
+
+# the site
+
+
+@pytest.fixture
+def tables(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """What makes the tables of settings; it needs no Sphinx."""
+    monkeypatch.syspath_prepend(str(DOCS / "_extensions"))
+    return importlib.import_module("settings_tables")
+
+
+@dataclass(frozen=True)
+class Base:
+    """First line.
+
+    Attributes:
+        rate: how fast,
+            in |steps| a second.
+        kind, other: one of two.
+
+    More.
+    """
+
+    rate: float | None = None
+    kind: Literal["a", "b"] = "a"
+    other: tuple[int, ...] = (1, 2)
+
+
+@dataclass(frozen=True)
+class Built(Base):
+    """Second."""
+
+    kind: Literal["a", "b"] = "b"
+    new: int = 3
+
+
+def test_a_table_of_settings_says_what_the_dataclass_says(tables: ModuleType) -> None:
+    lines = "\n".join(tables.table(Base))
+    cells = re.findall(r"(?m)^ {3}(?:\* | {2})- (.*(?:\n {7}\S.*)*)$", lines)
+    assert cells[:4] == ["setting", "type", "default", "meaning"]
+    assert cells[4:8] == ["``rate``", "number or none", "``None``", "how fast,\n       in \\|steps\\| a second."]
+    assert cells[8:12] == ["``kind``", "``a`` or ``b``", "``a``", "one of two."]
+    assert cells[12:] == ["``other``", "list of: whole number", "``[1, 2]``", "one of two."]
+    assert tables.summary(Base) == "First line."
+
+
+def test_settings_that_build_on_others_keep_their_meanings(tables: ModuleType) -> None:
+    assert tables.changed(Built, Base) == ["kind", "new"]
+    assert tables.meanings_of(Built) == tables.meanings_of(Base)
 
 
 # own scans

@@ -16,8 +16,9 @@ from torch import Tensor
 
 import pwan
 from pwan import methods, partial_wasserstein, register, shapes
-from pwan.begin.alignment import find_start, second_look
+from pwan.begin.alignment import find_start
 from pwan.begin.estimate import estimate_limits
+from pwan.begin.sliding import check_sliding
 from pwan.synthesis import SynthesisSettings, make_problem
 
 SMALL: dict[str, Any] = {
@@ -37,6 +38,8 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "landmarks": ("pwan", {"landmarks": [[0, 0], [1, 1], [2, 2], [3, 3]]}),
     "estimated": ("pwan", {"mass": "auto"}),
     "batch": ("pwan", {"batch": True}),
+    "geodesic": ("pwan", {"kernel": "geodesic"}),
+    "flexible": ("pwan", {"flexibility": "auto"}),
 }
 
 
@@ -69,11 +72,12 @@ def other_doors() -> list[Any]:
     neural = partial_wasserstein(reference, source, mass=40, solver="neural", updates=20)
     assert neural.potential is not None
     start, limits = find_start(source, reference), estimate_limits(source, reference)
-    look = second_look(source, reference, source, mass=40)
+    check = check_sliding(source, reference, source, mass=40)
+    assert check is not None
     problem = make_problem(shapes.load("torus"), SynthesisSettings(points=60, keep=0.8), seed=0, trials=[0])
     return [
         *(exact.value, neural.value, neural.lower_bound, neural.potential(source), neural.potential.gradient(source)),
-        *(start.rotation, start.translation, limits.mass, limits.distance, None if look is None else look[0]),
+        *(start.rotation, start.translation, limits.mass, limits.distance, check.ratio),
         *(problem.source, problem.reference, problem.mass),
     ]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, overload
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from pwan import methods
@@ -57,6 +57,7 @@ class Registered(RegistrationResult[Array], Generic[Array]):
     potential: Any = None
     transform: Any = None
     history: Any = None
+    choice: Any = None
     source: Any = None
     reference: Any = None
 
@@ -92,6 +93,8 @@ def register(
     mass: Numbers | Literal["auto"] | None = ...,
     distance: Numbers | None = ...,
     landmarks: Landmarks | None = ...,
+    source_faces: ArrayLike | None = ...,
+    reference_faces: ArrayLike | None = ...,
     method: str = ...,
     settings: DataclassInstance | None = ...,
     seed: int = ...,
@@ -109,6 +112,8 @@ def register(
     mass: Numbers | Literal["auto"] | None = ...,
     distance: Numbers | None = ...,
     landmarks: Landmarks | None = ...,
+    source_faces: ArrayLike | None = ...,
+    reference_faces: ArrayLike | None = ...,
     method: str = ...,
     settings: DataclassInstance | None = ...,
     seed: int = ...,
@@ -125,6 +130,8 @@ def register(
     mass: Numbers | Literal["auto"] | None = None,
     distance: Numbers | None = None,
     landmarks: Landmarks | None = None,
+    source_faces: ArrayLike | None = None,
+    reference_faces: ArrayLike | None = None,
     method: str = "pwan",
     settings: DataclassInstance | None = None,
     seed: int = 0,
@@ -149,6 +156,10 @@ def register(
             list of B such arrays or None. They pull softly, as strong as the setting ``pull`` says; PWAN's methods and
             soft_assignment take them. Sets far turned against each other are better turned back by the pairs first
             (:func:`pwan.begin.landmark_start.start_by_landmarks`).
+        source_faces: (F, 3) rows of the source's points, the triangles of its mesh, or (B, F, 3); None for those of the
+            object that was given as the source (``faces`` or ``triangles``), if any. The geodesic kernel
+            (``kernel="geodesic"``) goes along their edges, else from neighbour to neighbour.
+        reference_faces: the same of the reference.
         method: a name out of ``pwan.methods.names()``.
         seed: the same seed gives the same result.
         settings: of the method, an instance of its own class: ``PwanSettings(steps=200)`` for "pwan",
@@ -178,6 +189,7 @@ def register(
     """
     _check_names(method, options)
     chosen = methods.settings(method, options, over=settings)
+    faces = (_faces("source", source, source_faces), _faces("reference", reference, reference_faces))
     source, reference = points_of(source), points_of(reference)
     y, x = to_points("source", source), to_points("reference", reference)
     if y.ndim != x.ndim:
@@ -186,6 +198,8 @@ def register(
         )
     single = y.ndim == 2
     problem = _problem(*((y[None], x[None]) if single else (y, x)), mass, distance, landmarks, seed, single)
+    source_faces, reference_faces = (None if f is None else f.expand(len(problem), -1, -1) for f in faces)
+    problem = replace(problem, source_faces=source_faces, reference_faces=reference_faces)
     limited = mass is not None or distance is not None
     if limited and getattr(chosen, "type", None) == "complete":
         raise ValueError(f"method {method} matches all of both sets; leave mass and distance out")
@@ -224,6 +238,26 @@ def _problem(
     )
 
 
+def _faces(name: str, given: Any, faces: Any) -> Tensor | None:
+    """The triangles of one set (1 or B, F, 3), told or those of the object that was given for its points.
+
+    Raises:
+        ValueError: no array of whole numbers of that shape.
+    """
+    if faces is None and not isinstance(given, (Tensor, np.ndarray)):
+        faces = getattr(given, "faces", None)
+        faces = getattr(given, "triangles", None) if faces is None else faces
+    if faces is None:
+        return None
+    array = real_array(f"{name}_faces", faces)
+    if array.ndim not in (2, 3) or array.shape[-1] != 3 or not (array % 1 == 0).all():
+        raise ValueError(
+            f"{name}_faces must be whole numbers (F, 3), rows of its points, got {array.dtype} of shape {array.shape}"
+        )
+    rows = torch.from_numpy(array.astype(np.int64))
+    return None if not rows.numel() else rows if rows.ndim == 3 else rows[None]
+
+
 def _check_names(method: str, options: Mapping[str, Any]) -> None:
     """Refuse a name that neither ``register`` nor the method's settings have, and name the nearest one of both.
 
@@ -255,7 +289,7 @@ def _landmarks(landmarks: Any, count: int, single: bool) -> tuple[Tensor | None,
     """The pairs (B, L, 2) and their weights (B, L), of problems with fewer pairs filled up with weight 0."""
     if landmarks is None:
         return None, None
-    each = [landmarks] if single else list(landmarks)
+    each = [landmarks] if single or not np.iterable(landmarks) else list(landmarks)
     if len(each) != count:
         raise ValueError(f"landmarks must hold pairs, or None, for each of the {count} problems, got {len(each)}")
     arrays = [np.empty((0, 2)) if one is None else _array_of_pairs(one) for one in each]

@@ -92,7 +92,7 @@ def floating_type(*sets: Any) -> torch.dtype:
     out = torch.float32
     for points in sets:
         if isinstance(points, Tensor):
-            coarse = points.dtype in (torch.float16, torch.bfloat16, torch.float32)
+            coarse = points.is_floating_point() and points.dtype.itemsize <= 4
         else:
             kind = real_array("points", points).dtype
             coarse = kind.kind == "f" and kind.itemsize <= 4
@@ -106,15 +106,16 @@ def to_numpy(values: Any) -> np.ndarray:
 
 
 def _numpy_of(name: str, values: Tensor) -> np.ndarray:
-    """The numbers of a tensor; of bfloat16, which numpy has not, as float64."""
+    """The numbers of a tensor; of a floating type that numpy has not (bfloat16), as float64."""
     odd = values.is_nested or values.is_quantized or values.layout != torch.strided
     if odd or isinstance(values, torch.masked.MaskedTensor):
         raise ValueError(
             f"{name} must be an ordinary dense tensor, got a {type(values).__name__} of {values.dtype} and "
             f"{values.layout}; give one that is neither masked, nested, sparse nor quantised"
         )
-    values = values.detach().cpu()
-    return (values.double() if values.dtype == torch.bfloat16 else values).numpy()
+    values = values.detach().cpu().resolve_neg()
+    known = not values.is_floating_point() or values.dtype in (torch.float16, torch.float32, torch.float64)
+    return (values if known else values.double()).numpy()
 
 
 def _check_shape(name: str, points: np.ndarray) -> None:
@@ -127,7 +128,7 @@ def _check_shape(name: str, points: np.ndarray) -> None:
         advice = " of bytes: an image; give the places of its pixels, for example np.argwhere of a mask"
     elif points.ndim in (2, 3) and last in (2, 3):
         return
-    elif points.ndim == 2 and shape[0] in (2, 3):
+    elif points.ndim == 2 and shape[0] in (2, 3) and last > 3:
         advice = f": a point is a row, so give {name}.T"
     elif points.ndim in (2, 3) and 3 < last < 10:
         advice = f"; if the first three columns are the coordinates give {name}[..., :3]"

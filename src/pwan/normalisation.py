@@ -16,7 +16,7 @@ from pwan.randomness import numpy_generator
 SAMPLE = 250  # source points on which two frames are compared
 JOINT_ADVANTAGE = 0.8
 FAR = 2.0  # sums of both RMS radii between the centres, beyond which the sets have nothing to do with each other
-EXTENT_RATIO = 3.0  # beyond this a warning names both extents: the sets are probably in different units
+EXTENT_RATIO = 3.0  # of two sets; beyond it they are probably in different units, and a warning says so; chosen by eye
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,10 @@ class Frame:
     """Maps input coordinates to normalised ones: (x - centre) / scale, for source and reference.
 
     Attributes:
-        source_centre, reference_centre: (B, 1, D) in input units.
-        source_scale, reference_scale: (B, 1, 1) in input units.
+        source_centre: (B, 1, D) in input units.
+        source_scale: (B, 1, 1) in input units.
+        reference_centre: (B, 1, D) in input units.
+        reference_scale: (B, 1, 1) in input units.
     """
 
     source_centre: Tensor
@@ -84,20 +86,21 @@ def normalise(
 ) -> tuple[RegistrationProblem, Frame]:
     """The problem in normalised coordinates (float64), and the frame that leads back.
 
-    Args:
-        mode: "separate" centres each set and divides it by its RMS radius (released code, noise experiment), which
-            rescales the source without a word: right when all of it must be matched, wrong for two parts. "joint" uses
-            the reference's centre and radius for both. "none" scales neither and centres both by the reference
-            (single precision needs that). "auto" is joint when a part of the source is to be matched; when all of it
-            is, each problem takes separate, unless joint starts much nearer by the partial transport cost of a sample
-            (outliers far beyond the shape would blow the source up).
-        keep_scale: divide both by the reference's radius whatever the mode, for transforms that may not scale.
-
     Where the centres lie farther apart than twice the sum of both RMS radii, the source begins on the reference's
     centre in every mode: where it stood tells nothing then, and no method finds the way (PWAN's steps end in between).
 
     A distance threshold is divided by the reference's scale, a guess goes into the reference's frame; the mass stays.
     Warns when the extents of the two sets differ more than threefold.
+
+    Args:
+        problem: in input coordinates.
+        mode: "separate" centres each set and divides it by its RMS radius (released code, noise experiment), which
+            rescales the source silently: right when all of it must be matched, wrong for two parts. "joint" uses
+            the reference's centre and radius for both. "none" scales neither and centres both by the reference
+            (single precision needs that). "auto" is joint when a part of the source is to be matched; when all of it
+            is, each problem takes separate, unless joint brings the sets much nearer, by the partial transport cost of
+            a sample (outliers far beyond the shape would blow the source up).
+        keep_scale: divide both by the reference's radius whatever the mode, for transforms that may not scale.
     """
     source, reference = problem.source, problem.reference
     source_centre, reference_centre = source.mean(1, keepdim=True), reference.mean(1, keepdim=True)
@@ -112,18 +115,19 @@ def normalise(
             UserWarning,
             stacklevel=2,
         )
-    one, radii = torch.ones_like(reference_scale), source_scale + reference_scale  # (B, 1, 1)
+    unscaled = torch.ones_like(reference_scale)
+    radii = source_scale + reference_scale  # (B, 1, 1)
     if keep_scale:
         source_scale = reference_scale
     joint = Frame(reference_centre, reference_scale, reference_centre, reference_scale)
     frame = Frame(source_centre, source_scale, reference_centre, reference_scale)
     if mode == "none":
-        frame = Frame(reference_centre, one, reference_centre, one)
+        frame = Frame(reference_centre, unscaled, reference_centre, unscaled)
     elif mode == "joint" or (mode == "auto" and not bool(matches_whole_source(problem).all())):
         frame = joint
     elif mode == "auto":
         nearer = [
-            _start_cost(problem, joint, k) < JOINT_ADVANTAGE * _start_cost(problem, frame, k)
+            _matching_cost(problem, joint, k) < JOINT_ADVANTAGE * _matching_cost(problem, frame, k)
             for k in range(len(problem))
         ]
         shared = torch.tensor(nearer, dtype=torch.bool, device=source_scale.device)[:, None, None]  # (B, 1, 1)
@@ -147,7 +151,7 @@ def normalise(
     return normalised, frame
 
 
-def _start_cost(problem: RegistrationProblem, frame: Frame, k: int) -> float:
+def _matching_cost(problem: RegistrationProblem, frame: Frame, k: int) -> float:
     """Mean distance of the cheapest one-to-one matching of a sample of source k into the reference, both normalised."""
     generator = numpy_generator(0, "normalisation")
     source = ((problem.source - frame.source_centre) / frame.source_scale)[k]

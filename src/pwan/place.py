@@ -6,9 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-import pwan
-
-_PACKAGE = Path(pwan.__file__).parent
+_PACKAGE = Path(__file__).parent
 INSTALLED = (_PACKAGE / "conf").is_dir()  # the wheel holds it there
 
 

@@ -1,4 +1,4 @@
-"""The two nouns that travel the whole way: the registration problem and the registration result.
+"""The registration problem and the registration result, which every room passes on.
 
 Shapes: B problems solved at once, r source points, q reference points, D coordinates (2 or 3).
 A single registration is a batch of one.
@@ -32,8 +32,10 @@ class RegistrationProblem:
         distance: (B,) float64 or None; the paper's h, in the units of the points.
         truth: (B, r, D) float64 or None; where each source point belongs, free of noise.
         landmarks: (B, L, 2) int64 or None; rows of the source and of the reference that are known to belong together.
-        landmark_weights: (B, L) float64 or None for equal ones; how much each pair counts beside the others of its
-            problem. Problems with fewer pairs are filled up with any rows of weight 0.
+        landmark_weights: (B, L) float64 or None for equal ones; how much each landmark counts beside the others of its
+            problem. Problems with fewer landmarks are filled up with any rows of weight 0.
+        source_faces: (B, F, 3) int64 or None; the faces of the source's mesh, rows of its points.
+        reference_faces: (B, F, 3) int64 or None; the same of the reference.
         guess: (B, r, D) float64 or None; where the source points may belong, by a coarser registration. PWAN begins
             from there, other methods from the source.
 
@@ -51,6 +53,8 @@ class RegistrationProblem:
     truth: Tensor | None = None
     landmarks: Tensor | None = None
     landmark_weights: Tensor | None = None
+    source_faces: Tensor | None = None
+    reference_faces: Tensor | None = None
     guess: Tensor | None = None
 
     def __post_init__(self) -> None:
@@ -90,6 +94,9 @@ class RegistrationProblem:
                 f"mass is counted in points and can be at most the size of the smaller set, {min(q, r)}; "
                 f"got {self.mass.tolist()}"
             )
+        for name, count in (("source_faces", r), ("reference_faces", q)):
+            if (faces := getattr(self, name)) is not None:
+                _check_faces(name, faces, b, count)
         self._check_landmarks()
 
     def _check_landmarks(self) -> None:
@@ -115,14 +122,15 @@ class RegistrationProblem:
             if len(wrong):
                 k, row = wrong[0].tolist()
                 raise ValueError(
-                    f"pair {row}{f' of problem {k}' if b > 1 else ''} names row {int(self.landmarks[k, row, side])} of "
-                    f"the {name}, whose rows are 0 to {count - 1}; correct the pair (rows count from 0)"
+                    f"landmark {row}{f' of problem {k}' if b > 1 else ''} names row "
+                    f"{int(self.landmarks[k, row, side])} of the {name}, whose rows are 0 to {count - 1}; correct it "
+                    "(rows count from 0)"
                 )
         if weights is None:
             return
         if weights.shape != self.landmarks.shape[:2] or weights.dtype != torch.float64:
             raise ValueError(
-                f"landmark_weights must be float64 of shape {tuple(self.landmarks.shape[:2])}, one for each pair; "
+                f"landmark_weights must be float64 of shape {tuple(self.landmarks.shape[:2])}, one for each landmark; "
                 f"got {weights.dtype} of shape {tuple(weights.shape)}"
             )
         if not bool((weights.isfinite() & (weights >= 0)).all()):
@@ -172,8 +180,9 @@ class RegistrationResult(Generic[Array]):
     Attributes:
         transformed: (B, r, D) the moved source, after refinement; never NaN, also when status is "failed".
         transformed_unrefined: (B, r, D) the moved source as the method proper left it, before refinement.
-        affine: (B, D, D), translation: (B, 1, D), displacement: (B, r, D), such that
-            transformed = source @ affine + translation + displacement.
+        affine: (B, D, D) A, such that transformed = source @ affine + translation + displacement.
+        translation: (B, 1, D) t.
+        displacement: (B, r, D) V.
         matched: (B, r) bool, by nearest distances after the registration: of the mass type the m source points nearest
             to the reference, of the distance type those nearer than h, else all. These are not the points that carry
             mass in an optimal plan, where two points cannot share one partner: where many share one, it carries fewer
@@ -195,6 +204,7 @@ class RegistrationResult(Generic[Array]):
         steps: steps taken, one for each problem.
         status: "ok" or "failed", one for each problem.
         stop_reason: in words, one for each problem.
+        choice: which flexibility was chosen and why, in words, one for each problem; None where nothing was to choose.
     """
 
     transformed: Array
@@ -211,6 +221,7 @@ class RegistrationResult(Generic[Array]):
     potential: list[Callable[[Tensor], Tensor]] | None = None
     transform: list[SpaceMap] | None = None
     history: list[dict[str, list[float]]] = field(default_factory=list)
+    choice: list[str] | None = None
 
     def __len__(self) -> int:
         return self.transformed.shape[0]
@@ -221,10 +232,12 @@ class RegistrationResult(Generic[Array]):
 
 @dataclass(frozen=True)
 class Progress:
-    """What an observer of a running method is told: the step just done, of how many, and where the source is.
+    """What a running method passes to its observer after each step.
 
     Attributes:
-        transformed: computes (B, r, D) in input coordinates when called.
+        step: the number of the step just done, from 1.
+        steps: how many there are at most.
+        transformed: computes where the source is now, (B, r, D) in input coordinates, when called.
         before: how many of the steps lead to where the source begins and leave it where it is; the method's own are
             the others.
     """
@@ -251,6 +264,21 @@ def check_seeds(problem: RegistrationProblem, seeds: Sequence[int]) -> None:
 def mean_squared_error(points: Tensor, truth: Tensor) -> Tensor:
     """Mean over points of the squared distance to the truth, in squared units of the points; (B, r, D) to (B,)."""
     return (points - truth).square().sum(-1).mean(-1)  # (B,)
+
+
+def _check_faces(name: str, faces: Tensor, problems: int, points: int) -> None:
+    if faces.ndim != 3 or len(faces) != problems or faces.shape[2] != 3 or faces.dtype != torch.int64:
+        raise ValueError(
+            f"{name} must be int64 of shape ({problems}, F, 3), three rows of points each; got {faces.dtype} of shape "
+            f"{tuple(faces.shape)}"
+        )
+    wrong = torch.nonzero(((faces < 0) | (faces >= points)).any(-1))
+    if len(wrong):
+        k, row = wrong[0].tolist()
+        raise ValueError(
+            f"face {row} of {name} names the points {faces[k, row].tolist()}, but there are {points} points, 0 to "
+            f"{points - 1}; correct the face, or leave the faces out"
+        )
 
 
 def _check_points(name: str, points: Tensor) -> None:

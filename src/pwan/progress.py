@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pwan.extras import needs
-from pwan.problem import Observer, Progress
+
+if TYPE_CHECKING:  # torch takes seconds to load
+    from pwan.problem import Observer, Progress
 
 
 @contextmanager

@@ -24,7 +24,16 @@ def settings_of(catalogue: str, name: str) -> type:
 
 
 def build_settings(cls: type, options: Mapping[str, Any], *, owner: str) -> Any:
-    """An instance of the dataclass ``cls`` with checked options; every complaint names the owner and the key."""
+    """An instance of the dataclass ``cls`` with checked options.
+
+    Args:
+        cls: a dataclass of settings.
+        options: by the names of its fields.
+        owner: whose settings they are, for error messages.
+
+    Raises:
+        ValueError: an option that does not exist or has the wrong type or value; names the owner and the key.
+    """
     hints = typing.get_type_hints(cls)
     fields = [f.name for f in dataclasses.fields(cls)]
     values = {}
@@ -44,10 +53,16 @@ def build_settings(cls: type, options: Mapping[str, Any], *, owner: str) -> Any:
 def check_ranges(
     settings: Any, *, positive: Sequence[str] = (), at_least_zero: Sequence[str] = (), below_one: Sequence[str] = ()
 ) -> None:
-    """Check numbers of a settings object by the fields' names; None passes, of a tuple each number is checked.
+    """Check the numbers of a settings object. None passes, and of a tuple each number is checked.
+
+    Args:
+        settings: with these fields.
+        positive: names of fields above 0.
+        at_least_zero: names of fields that may be 0.
+        below_one: names of fields from 0 to below 1.
 
     Raises:
-        ValueError: a number that is not finite or out of its range: positive, at least zero, or from 0 to below 1.
+        ValueError: a number that is not finite or out of its range.
     """
     for names, fits, words in (
         (positive, lambda v: v > 0, "positive"),

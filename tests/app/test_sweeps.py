@@ -15,7 +15,7 @@ from hydra._internal.config_loader_impl import ConfigLoaderImpl
 
 from pwan import methods
 from pwan.app import _alone, closing, main
-from pwan.app.config import Checked
+from pwan.app.checked import Checked
 from pwan.bench.cell import trial_seed
 from pwan.bench.rows import NAME, RowFile, read_rows
 

@@ -9,20 +9,11 @@ from scipy.spatial.transform import Rotation
 
 from pwan import shapes
 from pwan.begin import alignment
-from pwan.begin.alignment import (
-    Similarities,
-    Start,
-    _closest_points,
-    _different,
-    _rotations,
-    find_start,
-    procrustes,
-    second_look,
-)
+from pwan.begin.alignment import _closest_points, _different, _rotations, find_start
+from pwan.begin.similarities import Similarities, procrustes
 from pwan.randomness import numpy_generator
 from pwan.synthesis import SynthesisSettings, make_problem
-
-LEFT, RIGHT = 0.35, -0.35  # RMS radii: where the halves end
+from tests.begin.turned import halves_of_a_bunny, turned_over
 
 
 @pytest.fixture(scope="module")
@@ -32,45 +23,6 @@ def halves() -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
     made = make_problem(shapes.load("bunny"), settings, seed=1, trials=[0])
     assert made.truth is not None and made.mass is not None
     return made.source[0].numpy(), made.reference[0].numpy(), made.truth[0].numpy(), float(made.mass[0])
-
-
-def turned_over(d: int) -> np.ndarray:
-    """A rotation by 180 degrees about an axis that is no coordinate axis."""
-    if d == 2:
-        return -np.eye(2)
-    axis = np.array([1.0, 2.0, -2.0]) / 3
-    return 2 * np.outer(axis, axis) - np.eye(3)
-
-
-@pytest.mark.parametrize("d", [2, 3])
-def test_procrustes_finds_a_similarity_and_leaves_points_of_no_weight_out(d: int) -> None:
-    generator = numpy_generator(0, "test")
-    points, shift = generator.standard_normal((20, d)), np.arange(1.0, d + 1)
-    goal = 1.7 * points @ turned_over(d) + shift
-    goal[0] += 100.0
-    weight = np.ones((1, 20))
-    weight[0, 0] = 0.0
-    found = procrustes(points[None], goal[None], weight, rotation=True, scale=True)
-    assert found.scale[0] == pytest.approx(1.7)
-    np.testing.assert_allclose(found.rotation[0], turned_over(d), atol=1e-12)
-    np.testing.assert_allclose(found.translation[0], shift, atol=1e-12)
-    np.testing.assert_allclose(found.undo(found.apply(points)[0])[0], points, atol=1e-12)
-
-
-def test_procrustes_keeps_a_scale_within_what_is_allowed_and_the_centres_together() -> None:
-    points = numpy_generator(0, "test").standard_normal((20, 3)) + 4.0
-    free, held = (
-        procrustes(points[None], 9.0 * points[None], np.ones((1, 20)), rotation=True, scale=True, scales=scales)
-        for scales in (None, (0.4, 2.5))
-    )
-    assert free.scale[0] == pytest.approx(9.0) and held.scale[0] == 2.5
-    np.testing.assert_allclose(held.apply(points)[0].mean(0), 9.0 * points.mean(0))
-
-
-def test_procrustes_gives_no_mirror_image() -> None:
-    points = numpy_generator(0, "test").standard_normal((1, 30, 3))
-    found = procrustes(points, points * [1, 1, -1], np.ones((1, 30)), rotation=True, scale=False)
-    assert np.linalg.det(found.rotation[0]) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(("d", "degrees"), [(2, 2.6), (3, 35)])
@@ -150,55 +102,16 @@ def test_a_mass_out_of_range_is_refused(mass: float) -> None:
         find_start(points, points, mass=mass)
 
 
-def halves_of_a_bunny() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Two overlapping halves, the reference's bent: 44% of the source's points have a partner, at the truth."""
-    points = shapes.load("bunny").points[:500]
-    along = points[:, 0]
-    bent = points + 0.1 * np.stack((np.zeros_like(along), along**2, np.sin(2 * along)), 1)
-    left, right = along < LEFT, along > RIGHT
-    return points[left], bent[right], bent[left]
-
-
 def test_of_overlapping_halves_nobody_said_how_much_and_they_stay() -> None:
     source, reference, _ = halves_of_a_bunny()
     assert not find_start(source, reference).changed
 
 
-def test_a_second_look_tells_halves_that_have_slid_and_leads_back() -> None:
-    source, reference, truth = halves_of_a_bunny()
-    slid = truth + [0.3, 0.0, 0.0]
-    mass = float((truth[:, 0] > RIGHT).sum())
-    given = source + 0.05
-    look = second_look(given, reference, slid, mass=mass)
-    assert look is not None
-    ratio, start = look
-    assert ratio < 0.3 and start.changed and start.scale == 1.0
-    before, after = (((points - truth) ** 2).sum(1).mean() for points in (given, start.apply(given)))
-    assert after < 0.5 * before
-    near = truth + 0.005 * numpy_generator(0, "test").standard_normal(truth.shape)
-    good, exact = (second_look(source, reference, moved, mass=mass) for moved in (near, truth))
-    assert good is not None and exact is not None and good[0] > 1.0 and exact[0] == np.inf
-
-
-def test_a_second_look_at_a_far_smaller_reference_takes_enough_of_it_or_does_not_look() -> None:
-    points = shapes.load("bunny").points.copy()
-    source, reference = points[:3000], points[3000:3300]  # the same surface, ten times as dense
-    noise = numpy_generator(0, "test").standard_normal(source.shape)
-    near = second_look(source, reference, source + 0.01 * noise, mass=300)
-    slid = second_look(source + 0.05, reference, source + [0.3, 0.0, 0.0], mass=300)
-    assert near is not None and slid is not None and slid[0] < 0.6 < 0.9 < near[0]
-    sphere = numpy_generator(1, "test").standard_normal((8000, 3))
-    for few in (4, 5, 28):  # 0.7 of 28 points is below 20
-        assert second_look(sphere, sphere[:few], sphere + 0.1, mass=few) is None
-        assert second_look(sphere[:few], sphere, sphere[:few] + 0.1, mass=few) is None
-    assert second_look(sphere[:29], sphere, sphere[:29] + 0.1, mass=29) is not None
-
-
 def test_rows_that_correspond_are_sampled_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """Equal rows of both sets in a sample would be partners that the whole sets do not give so often."""
     seen: list[tuple[np.ndarray, np.ndarray]] = []
-    softly = alignment._softly
-    monkeypatch.setattr(alignment, "_softly", lambda c, y, x, *more: (seen.append((y, x)), softly(c, y, x, *more))[1])
+    fit = alignment.quick_fit
+    monkeypatch.setattr(alignment, "quick_fit", lambda y, x, *more: (seen.append((y[0], x)), fit(y, x, *more))[1])
     points = numpy_generator(0, "test").standard_normal((600, 3))
     find_start(points, points, rotation=False)
     ((y, x),) = seen
@@ -206,21 +119,9 @@ def test_rows_that_correspond_are_sampled_apart(monkeypatch: pytest.MonkeyPatch)
     assert len(y) == len(x) == 300 and 120 < len(both) < 180  # half of half of them by chance
 
 
-def test_one_start_after_the_other() -> None:
-    points = numpy_generator(0, "test").standard_normal((5, 3))
-    first, second = (
-        Start(scale, turned_over(3), np.array(shift), 1.0, 2.0, True, word)
-        for scale, shift, word in ((2.0, [1.0, 2, 3], "one"), (0.5, [0.0, -1, 4], "two"))
-    )
-    both = first.then(second)
-    np.testing.assert_allclose(both.apply(points), second.apply(first.apply(points)), atol=1e-12)
-    assert both.reason == "two" and both.scale == 1.0
-
-
 def test_what_is_shifted_counts_as_different_and_what_is_near_does_not() -> None:
-    one = Similarities(np.ones(1), np.eye(3)[None], np.zeros((1, 3)))
-    around = (
-        one.to_all_sides(0.4) + one.to_all_sides(0.1) + Similarities(np.ones(1), turned_over(3)[None], np.zeros((1, 3)))
-    )
+    identity = Similarities(np.ones(1), np.eye(3)[None], np.zeros((1, 3)))
+    turned = Similarities(np.ones(1), turned_over(3)[None], np.zeros((1, 3)))
+    around = identity.to_all_sides(0.4) + identity.to_all_sides(0.1) + turned
     np.testing.assert_allclose(around.translation[:3], [[0, 0, 0], [0.4, 0, 0], [0, 0.4, 0]])
     np.testing.assert_array_equal(_different(around, np.arange(15)), [0, 1, 2, 3, 4, 5, 6, 14])

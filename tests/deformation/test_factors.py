@@ -68,8 +68,8 @@ def test_a_batch_equals_its_problems() -> None:
 @pytest.mark.parametrize(
     ("indices", "beta", "said"),
     [
-        (torch.zeros(1, 0, dtype=torch.int64), 1.0, "landmark indices must have shape"),
-        (torch.zeros(2, 3, dtype=torch.int64), 1.0, "landmark indices must have shape"),
+        (torch.zeros(1, 0, dtype=torch.int64), 1.0, "centre indices must have shape"),
+        (torch.zeros(2, 3, dtype=torch.int64), 1.0, "centre indices must have shape"),
         (torch.zeros(1, 3, dtype=torch.int64), 0.0, "must be positive"),
     ],
 )

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from pwan import methods, shapes
-from pwan.deformation import space
+from pwan.deformation import kernels, space
 from pwan.deformation.kernels import KernelSum
 from pwan.deformation.space import SpaceTransform
 from pwan.normalisation import Frame
@@ -358,13 +358,13 @@ def test_to_dict_has_the_affine_part_of_the_result() -> None:
 def test_many_points_take_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """The largest block that is ever handed on holds a fixed number of kernel values."""
     seen: list[int] = []
-    kernel = space.gaussian_kernel
+    kernel = kernels.gaussian_kernel
 
     def counted(x: Tensor, y: Tensor, beta: float) -> Tensor:
         seen.append(x.shape[1] * y.shape[1])
         return kernel(x, y, beta)
 
-    monkeypatch.setattr(space, "gaussian_kernel", counted)
+    monkeypatch.setattr(kernels, "gaussian_kernel", counted)
     points = np.zeros((200_000, 3))
     some_transform(3)(points)
     assert max(seen) <= space.BLOCK_NUMBERS and sum(seen) == 7 * len(points)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from pwan.deformation.coherence import Coherence
+from pwan.deformation.factors import nystrom
 from pwan.deformation.kernels import gaussian_kernel
 from pwan.deformation.rigid import orthogonal_rotation, rotation_logarithm, rotation_matrix
 from pwan.deformation.transform import Transform
@@ -26,14 +27,14 @@ def everything(source: Tensor) -> Tensor:
 @pytest.mark.parametrize("sigma", [0.1, 1.0])
 def test_coherence_gradient_equals_the_dense_formula(source: Tensor, sigma: float) -> None:
     beta = 0.5
-    coherence = Coherence(source, everything(source), beta)
+    coherence = Coherence(source, nystrom(source, everything(source), beta))
     v = torch.randn(source.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     dense = torch.linalg.solve(gaussian_kernel(source, source, beta) + sigma * torch.eye(40), v)
     torch.testing.assert_close(coherence.gradient(v, sigma), dense, atol=1e-8, rtol=1e-6)
 
 
 def test_energy_of_the_modes_equals_the_energy_of_their_displacement(source: Tensor) -> None:
-    sigma, coherence = 0.1, Coherence(source, everything(source), 0.5)
+    sigma, coherence = 0.1, Coherence(source, nystrom(source, everything(source), 0.5))
     w = torch.randn(2, 40, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     v = coherence.basis @ w
     dense = (v * torch.linalg.solve(gaussian_kernel(source, source, 0.5) + sigma * torch.eye(40), v)).sum((1, 2))
@@ -43,22 +44,22 @@ def test_energy_of_the_modes_equals_the_energy_of_their_displacement(source: Ten
 
 def test_a_large_set_needs_no_square_matrix() -> None:
     points = torch.rand(1, 50_000, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    coherence = Coherence(points, torch.arange(20)[None], 0.5)  # r x r would be 20 GB
+    coherence = Coherence(points, nystrom(points, torch.arange(20)[None], 0.5))  # r x r would be 20 GB
     assert coherence.basis.shape == (1, 50_000, 20)
     assert bool(coherence.gradient(points, 0.1).isfinite().all())
 
 
 @pytest.mark.parametrize("kind", ["nonrigid", "affine", "rigid"])
 @pytest.mark.parametrize("modes", [True, False])
-def test_pull_back_is_the_derivative(source: Tensor, kind: str, modes: bool) -> None:
-    basis = Coherence(source, everything(source), 0.5).basis if modes else None
+def test_the_gradient_of_the_parameters_is_the_derivative(source: Tensor, kind: str, modes: bool) -> None:
+    basis = Coherence(source, nystrom(source, everything(source), 0.5)).basis if modes else None
     transform = Transform(kind, source, basis)  # type: ignore[arg-type]
     parameters = transform.parameters
     parameters.data += 0.3 * torch.randn(parameters.shape, generator=torch.Generator().manual_seed(2))
     gradient = torch.randn(source.shape, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
     free = parameters.detach().clone().requires_grad_()
     (expected,) = torch.autograd.grad((transform.points(free) * gradient).sum(), free)
-    torch.testing.assert_close(transform.pull_back(gradient), expected)
+    torch.testing.assert_close(transform.parameter_gradient(gradient), expected)
 
 
 @pytest.mark.parametrize("dimension", [2, 3])

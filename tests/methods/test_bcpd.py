@@ -121,7 +121,7 @@ def test_each_early_sweep_is_that_of_the_dense_equations(name: str, changed: dic
     source, reference = unit_radius(problem.source[0].numpy()), unit_radius(problem.reference[0].numpy())
     settings = Settings(**changed)
     kernel = pivoted_cholesky(source, settings.beta)
-    state = _bcpd.start(source, reference, settings.gamma)
+    state = _bcpd.initial_state(source, reference, settings.gamma)
     d = source.shape[1]
     assert state.sigma2 == pytest.approx(settings.gamma**2 * cdist(source, reference, "sqeuclidean").mean() / d)
     for _ in range(5):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import re
 import struct
 import warnings
@@ -16,7 +17,7 @@ from tests.pointfiles.makers import POINTS
 from tests.pointfiles.test_read_points import damaged
 
 HUGE = (10**12, 2**63, 2**32 - 1, 2**31, 10**6)  # what a wrong count may promise
-TEXT = ("ply ascii", "obj", "off", "stl ascii", "pcd ascii", "xyz", "csv", "pts")
+TEXT = ("ply ascii", "obj", "off", "stl ascii", "pcd ascii", "xyz", "csv", "pts", "swc", "fcsv", "markups")
 WORDS = (
     "abc",
     "nan",
@@ -195,6 +196,8 @@ def count(kind: str, content: bytes) -> int:
             "npy": _count_npy,
             "npz": lambda data: _count_npy(_stored(data)),
             "mat": _count_mat,
+            "fcsv": lambda data: len(re.findall(rb"(?m)^[^#\s].*", data)),
+            "markups": _count_markups,
         }.get(kind.split()[0], _count_rows)(content)
 
 
@@ -231,8 +234,14 @@ def _count_stl(data: bytes) -> int:
 def _count_las(data: bytes) -> int:
     import laspy
 
-    with laspy.open(io.BytesIO(data)) as reader:
-        return int(reader.header.point_count)
+    cloud = laspy.read(io.BytesIO(data))
+    flagged = np.asarray(cloud.withheld).astype(bool) | np.isin(cloud.classification, (7, 18))
+    return len(cloud.points) - int(flagged.sum())
+
+
+def _count_markups(data: bytes) -> int:
+    lists = json.loads(data)["markups"]
+    return sum(len(one.get("controlPoints", [])) for one in lists)
 
 
 def _count_npy(data: bytes) -> int:

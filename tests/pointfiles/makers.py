@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import struct
 import warnings
 
@@ -120,6 +121,25 @@ def mat(version: str = "5", compress: bool = False, **arrays) -> bytes:
     return stream.getvalue()
 
 
+def swc() -> bytes:
+    """A tree in which each node hangs on the one before."""
+    numbered = enumerate(rows().splitlines(), 1)
+    return ("# made here\n" + "".join(f"{i} 3 {row} 0.5 {i - 1 or -1}\n" for i, row in numbered)).encode()
+
+
+def fcsv() -> bytes:
+    head = "# Markups fiducial file version = 4.11\n# CoordinateSystem = LPS\n"
+    head += "# columns = id,x,y,z,ow,ox,oy,oz,vis,sel,lock,label,desc,associatedNodeID\n"
+    numbered = enumerate(rows(sign=",").splitlines())
+    return (head + "".join(f"Node_{i},{row},0,0,0,1,1,1,0,F-{i},,\n" for i, row in numbered)).encode()
+
+
+def markups() -> bytes:
+    points = [{"id": str(i), "label": f"F-{i}", "position": row} for i, row in enumerate(POINTS.tolist())]
+    whole = {"markups": [{"type": "Fiducial", "coordinateSystem": "LPS", "controlPoints": points}]}
+    return json.dumps(whole, indent=1).encode()
+
+
 def every() -> dict[str, tuple[str, bytes]]:
     """File name and content by the name of the kind; each holds POINTS in this order."""
     little, big = "binary_little_endian", "binary_big_endian"
@@ -147,6 +167,9 @@ def every() -> dict[str, tuple[str, bytes]]:
         "xyz": ("a.xyz", rows().encode()),
         "csv": ("a.csv", ("x,y,z\n" + rows(sign=",")).encode()),
         "pts": ("a.pts", (f"{len(POINTS)}\n" + rows()).encode()),
+        "swc": ("a.swc", swc()),
+        "fcsv": ("a.fcsv", fcsv()),
+        "markups": ("a.mrk.json", markups()),
         "utf-16": ("a.txt", rows().encode("utf-16")),
         "gz": ("a.xyz.gz", gzip.compress(rows().encode(), mtime=0)),
     }

@@ -45,10 +45,10 @@ def test_properties_of_a_ply(tmp_path, encoding, name):
     assert list(result.fields) == [name, "matched"] and (result.fields[name] == 7).all()
 
 
-@pytest.mark.parametrize("name", ["DATA", "points", "a-b", "f0", "__0000"])
+@pytest.mark.parametrize("name", ["DATA", "points", "a-b", "f0", "__0000", "\xff\xa1"])
 @pytest.mark.parametrize("kind", ["ascii", "binary", "binary_compressed"])
 def test_fields_of_a_pcd(tmp_path, kind, name):
-    (tmp_path / "a.pcd").write_bytes(makers.pcd(kind).replace(b"intensity", name.encode()))
+    (tmp_path / "a.pcd").write_bytes(makers.pcd(kind).replace(b"intensity", name.encode("latin-1")))
     _, result = again(tmp_path / "a.pcd")
     assert list(result.fields) == [name, "matched"]
     np.testing.assert_array_equal(result.fields[name], np.arange(24))

@@ -14,12 +14,26 @@ import pytest
 from pwan.pointfiles import read_points
 from pwan.randomness import numpy_generator
 from tests.pointfiles import makers
-from tests.pointfiles.makers import POINTS
+from tests.pointfiles.makers import FACES, POINTS
 
 CASES = Path(os.environ.get("PWAN_CASES", ""))
 EXPECTED = json.loads((CASES / "expected.json").read_text("utf-8")) if os.environ.get("PWAN_CASES") else {}
 KEYS = {"R53_two_arrays.npz": "source", "R53_structured.npy": "x"}  # where the case says "one of the names in the file"
-PLAIN = ("mat 4", "xyz", "csv", "pts", "utf-16", "gz")  # have no first bytes of their own
+REPORTS = Path(os.environ.get("PWAN_REPORTS", ""))
+REPORTED = json.loads((REPORTS / "expected.json").read_text("utf-8")) if os.environ.get("PWAN_REPORTS") else {}
+PLAIN = ("mat 4", "xyz", "csv", "pts", "swc", "fcsv", "utf-16", "gz")  # have no first bytes of their own
+
+
+@pytest.mark.parametrize("kind", makers.every())
+def test_every_format(tmp_path, kind):
+    name, content = makers.every()[kind]
+    (tmp_path / name).write_bytes(content)
+    result = read_points(tmp_path / name)
+    np.testing.assert_allclose(result.points, POINTS, rtol=0, atol=1e-6)
+    assert result.points.dtype == np.float64 and result.points.flags.c_contiguous
+    np.testing.assert_array_equal(result.rows, np.arange(len(POINTS)))
+    if result.faces is not None:
+        assert result.faces.tolist() == FACES
 
 
 @pytest.mark.parametrize("kind", [kind for kind in makers.every() if kind not in PLAIN])
@@ -96,7 +110,7 @@ def test_damaged_files(tmp_path, kind):
     """A sentence or points, never another exception; and where the file says how many, never another number."""
     name, content = makers.every()[kind]
     random = numpy_generator(0, "damage", kind)
-    counted = kind not in ("xyz", "csv", "pts", "utf-16", "gz", "obj", "stl", "stl ascii")
+    counted = kind not in (*PLAIN[1:], "obj", "stl", "stl ascii", "markups")
     for _ in range(60):
         (tmp_path / name).write_bytes(damaged(content, random))
         began = time.monotonic()
@@ -108,11 +122,13 @@ def test_damaged_files(tmp_path, kind):
             assert said.startswith(str(tmp_path / name)) and len(said) < 1200
         else:
             assert np.isfinite(result.points).all() and result.points.shape[1] in (2, 3)
-            assert not counted or len(result.points) == len(POINTS)
+            assert not counted or result.count == len(POINTS)
         assert time.monotonic() - began < 10
 
 
-@pytest.mark.parametrize("kind", [kind for kind in makers.every() if kind not in ("xyz", "csv", "utf-16", "obj")])
+@pytest.mark.parametrize(
+    "kind", [kind for kind in makers.every() if kind not in ("xyz", "csv", "swc", "fcsv", "utf-16", "obj")]
+)
 def test_cut_off_files_are_refused(tmp_path, kind):
     """Wherever a file that says its length ends too early."""
     name, content = makers.every()[kind]
@@ -137,8 +153,8 @@ def test_text_cut_off_in_its_last_number(tmp_path):
         assert len(read_points(tmp_path / name).points) == len(POINTS)
 
 
-def agrees(name: str, want: dict, **options) -> None:
-    result = read_points(CASES / name, **options)
+def agrees(place: Path, want: dict, **options) -> None:
+    result = read_points(place, **options)
     assert result.points.shape == (want["n"], want["dim"])
     for row, place in (("first", 0), ("last", -1)):
         if row in want:
@@ -153,10 +169,34 @@ def test_cases(name):
     if "key" in options:
         options["key"] = KEYS[name]
     if want["outcome"] == "ok":
-        agrees(name, want, **options)
+        agrees(CASES / name, want, **options)
         if want.get("without_options") == "error" or name == "R53_two_arrays.npz":
             with pytest.raises(ValueError, match=name):
                 read_points(CASES / name)
     else:
         with pytest.raises(ValueError, match=name):
             read_points(CASES / name)
+
+
+SAID = {  # what a refusal names, by the file's kind
+    ".vtp": "VTK XML: convert it to PLY",
+    ".asc": "an ESRI ASCII grid: it holds heights of cells, no points: convert it",
+    ".csv": "degrees.*project",
+}
+
+
+@pytest.mark.skipif(not REPORTED, reason="PWAN_REPORTS does not name the folder of reported files")
+@pytest.mark.parametrize(
+    "name", [name for name, want in REPORTED.items() if "pair" not in want and name[-4:] != "yaml"]
+)
+def test_reports(name):
+    want, place = REPORTED[name], REPORTS / "files" / name
+    if want["outcome"] == "ok":
+        agrees(place, want)
+    elif name.endswith(".mrk.json"):  # better than a refusal that names the format: it is read
+        held = [one["controlPoints"] for one in json.loads(place.read_text("utf-8"))["markups"]]
+        np.testing.assert_array_equal(read_points(place).points, [point["position"] for part in held for point in part])
+    else:
+        with pytest.raises(ValueError, match=f"{name}: .*{SAID[place.suffix]}") as caught:
+            read_points(place)
+        assert "comment sign" not in str(caught.value)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from pwan.deformation.coherence import Coherence
+from pwan.deformation.factors import nystrom
 from pwan.deformation.rigid import rotation_matrix
 from pwan.deformation.transform import Transform
 from pwan.registration.refinement import NearestSettings, nearest_point
@@ -22,7 +23,7 @@ def prepared(kind: str, dtype: torch.dtype = torch.float32) -> tuple[Transform, 
     generator = torch.Generator().manual_seed(0)
     source = torch.randn(1, 80, 3, generator=generator, dtype=torch.float64)
     source = (source - source.mean(1, keepdim=True)) / source.square().sum(-1).mean().sqrt()
-    coherence = Coherence(source, torch.arange(80)[None], 2.0)
+    coherence = Coherence(source, nystrom(source, torch.arange(80)[None], 2.0))
     if kind == "nonrigid":
         reference = source + 0.1 * torch.sin(source[..., [1, 2, 0]])
     else:

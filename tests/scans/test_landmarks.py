@@ -1,4 +1,4 @@
-"""Landmarks pairs of two scans: their file, the points that they name, and what a registration says of them."""
+"""Landmarks of two scans: their file, the points that they name, and what a registration says of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from pwan import read_points, shapes
 from pwan.app import own_scans
 from pwan.scans import pair
-from pwan.scans.landmarks import located, read_landmarks
+from pwan.scans.landmarks import locate, read_landmarks
 from pwan.scans.verdict import LandmarkResidual, Measured, judge
 
 QUICK = ["method=soft_assignment", "method.steps=15", "method.rank=20"]
@@ -23,7 +23,7 @@ QUICK = ["method=soft_assignment", "method.steps=15", "method.rank=20"]
 
 @pytest.fixture
 def scans(tmp_path: Path) -> tuple[Path, Path, np.ndarray]:
-    """A torus, turned and shifted, in NPY; the same points in another order in CSV; and eight pairs between them."""
+    """A torus, turned and shifted, in NPY; the same points in another order in CSV; and eight landmarks."""
     points = shapes.load("torus").points[:120]
     order = np.random.default_rng(0).permutation(120)
     turn = np.array([[0.0, 0, 1], [1, 0, 0], [0, 1, 0]])
@@ -78,7 +78,7 @@ def test_weights_are_read_also_with_decimal_commas_and_by_name(tmp_path: Path) -
 WRONG = {
     "": "p.csv: the file is empty; expected lines such as 17,203",
     "# nothing\n": "p.csv: the file is empty",
-    "source,reference\n": "p.csv: line 1 is a header, and no pair stands below it",
+    "source,reference\n": "p.csv: line 1 is a header, and no landmark stands below it",
     "0,45\nleft eye,107\n": "p.csv: line 2: expected the number of a point of the source, a whole number from 0",
     "0,45\n1,\n": "p.csv: line 2: expected the number of a point of the reference, a whole number from 0",
     "0,4x\n1,107\n": "p.csv: line 1: expected the number of a point of the reference, a whole number from 0",
@@ -131,8 +131,8 @@ def test_pairs_give_the_start_pull_and_are_told(scans, tmp_path, capsys):
     known = write(tmp_path / "p.csv", np.column_stack((pairs, np.full(8, 2.0))), "source,reference,weight\n")
     assert register(source, reference, f"landmarks={known}", f"output={tmp_path / 'out'}", *QUICK) == 0
     said = capsys.readouterr().out
-    assert "start: turned by 120 degrees by the 8 pairs" in said
-    assert "the 8 landmark pairs end at a median distance of" in said
+    assert "start: turned by 120 degrees by the 8 landmarks" in said
+    assert "the 8 landmarks end at a median distance of" in said
     found = json.loads((tmp_path / "out" / "result.json").read_text())
     before, after = read_points(source).points, read_points(tmp_path / "out" / "a_registered.npy").points
     there = read_points(reference).points
@@ -145,7 +145,7 @@ def test_pairs_give_the_start_pull_and_are_told(scans, tmp_path, capsys):
     assert listed["after"].max() < 0.05 < 1 < listed["before"].min()
     assert (
         found["settings"]["landmarks"] == str(known)
-        and "landmark pairs, median" in (tmp_path / "out/report.html").read_text()
+        and "landmarks, median distance" in (tmp_path / "out/report.html").read_text()
     )
 
 
@@ -154,7 +154,7 @@ def test_fewer_pairs_than_tell_a_start_leave_the_search_as_it_is(scans, tmp_path
     two = write(tmp_path / "p.csv", pairs[:2])
     assert register(source, reference, f"landmarks={two}", f"output={tmp_path / 'out'}", *QUICK) == 0
     said = capsys.readouterr().out
-    assert "start: " in said and "by the 2 pairs" not in said and "the 2 landmark pairs end" in said
+    assert "start: " in said and "by the 2 landmarks" not in said and "the 2 landmarks end" in said
     assert register(source, reference, f"landmarks={two}", f"output={tmp_path / 'no'}", "init=none", *QUICK) == 0
     assert "start: " not in capsys.readouterr().out
 
@@ -168,13 +168,13 @@ def test_pairs_are_numbers_of_the_files_also_where_points_are_dropped(scans, tmp
     known = write(tmp_path / "p.csv", np.vstack((moved, [[61, 7]])))
     more = [f"landmarks={known}", f"output={tmp_path / 'out'}", "drop_invalid=true"]
     assert register(source, reference, *more, *QUICK) == 0
-    assert "p.csv: line 9: point 61 of a.npy was dropped; the pair is left out" in capsys.readouterr().out
+    assert "p.csv: line 9: point 61 of a.npy was dropped; the landmark is left out" in capsys.readouterr().out
     found = json.loads((tmp_path / "out" / "result.json").read_text())["landmarks"]
     assert [[row["source"], row["reference"]] for row in found["pairs"]] == moved.tolist() and found["median"] < 0.05
     write(known, np.array([[0, 7], [61, 8]]))
     assert register(source, reference, *more, "overwrite=true", *QUICK) == 2
     assert (
-        "p.csv: expected pairs of finite points, but each pair names a point that was dropped"
+        "p.csv: expected landmarks of finite points, but each of them names a point that was dropped"
         in capsys.readouterr().err
     )
 
@@ -184,19 +184,19 @@ def test_points_of_pairs_are_registered_whatever_part_of_a_scan_is(scans, tmp_pa
     source, reference, pairs = scans
     known = write(tmp_path / "p.csv", pairs)
     settings = own_scans.parse([str(source), str(reference), f"landmarks={known}"])
-    with_pairs, without = pair.read_pair(settings), pair.read_pair(replace(settings, landmarks=None))
+    with_landmarks, without = pair.read_pair(settings), pair.read_pair(replace(settings, landmarks=None))
     assert without.landmarks is None and len(without.source) == len(without.reference) == 50
-    assert with_pairs.landmarks is not None and 50 < len(with_pairs.source) <= 58
-    assert set(without.source_rows) <= set(with_pairs.source_rows)
-    here, there = with_pairs.landmarks.registered.T
-    np.testing.assert_array_equal(with_pairs.source_rows[here], pairs[:, 0])
-    np.testing.assert_array_equal(with_pairs.reference_rows[there], pairs[:, 1])
-    np.testing.assert_array_equal(with_pairs.source[here], np.load(source)[pairs[:, 0]])
-    np.testing.assert_array_equal(with_pairs.reference[there], read_points(reference).points[pairs[:, 1]])
-    for name, points in (("a.npy", with_pairs.source), ("b.csv", with_pairs.reference)):
+    assert with_landmarks.landmarks is not None and 50 < len(with_landmarks.source) <= 58
+    assert set(without.source_rows) <= set(with_landmarks.source_rows)
+    here, there = with_landmarks.landmarks.registered.T
+    np.testing.assert_array_equal(with_landmarks.source_rows[here], pairs[:, 0])
+    np.testing.assert_array_equal(with_landmarks.reference_rows[there], pairs[:, 1])
+    np.testing.assert_array_equal(with_landmarks.source[here], np.load(source)[pairs[:, 0]])
+    np.testing.assert_array_equal(with_landmarks.reference[there], read_points(reference).points[pairs[:, 1]])
+    for name, points in (("a.npy", with_landmarks.source), ("b.csv", with_landmarks.reference)):
         said = f"{name}: {len(points)} of 120 points are registered, chosen at random"
-        assert f"{said} or of a known pair" in with_pairs.notes and f"{name}: 50 of 120" in "".join(without.notes)
-        assert said not in with_pairs.notes
+        assert f"{said} or of a landmark" in with_landmarks.notes and f"{name}: 50 of 120" in "".join(without.notes)
+        assert said not in with_landmarks.notes
     assert register(source, reference, f"landmarks={known}", f"output={tmp_path / 'out'}", *QUICK) == 0
     assert json.loads((tmp_path / "out" / "result.json").read_text())["landmarks"]["median"] < 0.1
 
@@ -231,25 +231,25 @@ def test_a_pair_of_a_dropped_last_point_is_left_out_and_beyond_it_refused(tmp_pa
     turn = slice(None, None, 1 if side == "source" else -1)
     listed = read_landmarks(write(tmp_path / "p.csv", np.array([[9, 3], [7, 1], [8, 2]])[:, turn]))
     notes: list[str] = []
-    rows, _ = located(listed, "p.csv", *files[turn], notes)
+    rows, _ = locate(listed, "p.csv", *files[turn], notes)
     assert rows[:, turn].tolist() == [[7, 1]]
     assert notes == [
-        f"p.csv: line {line}: point {number} of bad.npy was dropped; the pair is left out"
+        f"p.csv: line {line}: point {number} of bad.npy was dropped; the landmark is left out"
         for line, number in ((1, 9), (3, 8))
     ]
     beyond = read_landmarks(write(tmp_path / "p.csv", np.array([[7, 1], [10, 3]])[:, turn]))
     with pytest.raises(ValueError, match=r"p.csv: line 2: expected a point of .*bad.npy, whose points are 0 to 9, fou"):
-        located(beyond, "p.csv", *files[turn], notes)
+        locate(beyond, "p.csv", *files[turn], notes)
 
 
-def test_located_keeps_weights_with_their_pairs(scans, tmp_path):
+def test_locate_keeps_weights_with_their_landmarks(scans, tmp_path):
     source, reference, _ = scans
     points = np.load(source)
     points[4] = np.nan
     np.save(source, points)
     listed = read_landmarks(write(tmp_path / "p.csv", np.array([[3, 0, 0.5], [4, 1, 3], [5, 2, 2]])))
     notes: list[str] = []
-    rows, weights = located(listed, "p.csv", read_points(source, drop_invalid=True), read_points(reference), notes)
+    rows, weights = locate(listed, "p.csv", read_points(source, drop_invalid=True), read_points(reference), notes)
     assert rows.tolist() == [[3, 0], [4, 2]] and weights.tolist() == [0.5, 2.0] and len(notes) == 1
 
 
@@ -269,12 +269,12 @@ def measured(median: float, largest: float) -> Measured:
 def test_pairs_that_end_far_apart_are_warned_of():
     near = judge(measured(0.005, 0.01))
     assert near.trusted and near.sentences[-1] == (
-        "the 5 landmark pairs end at a median distance of 0.005, 0.5 times the spacing of the reference's points"
+        "the 5 landmarks end at a median distance of 0.005, 0.5 times the spacing of the reference's points"
     )
     (all_far,) = judge(measured(0.05, 0.2)).warnings
-    assert all_far.startswith("the landmark pairs end 5 spacings apart")
+    assert all_far.startswith("the landmarks end 5 spacings apart")
     (one_far,) = judge(measured(0.005, 0.2)).warnings
-    assert one_far == "a landmark pair ends 20 spacings apart, source 3 and reference 9: is it right?"
+    assert one_far == "a landmark ends 20 spacings apart, source 3 and reference 9: is it right?"
 
 
 def test_a_pair_by_mistake_is_named(scans, tmp_path, capsys):
@@ -309,8 +309,8 @@ def test_reported_pairs_come_together(tmp_path):
 
 
 def test_a_pair_that_does_not_fit_explains_a_slide():
-    slid = replace(measured(0.001, 0.04), slid=0.3)
+    slid = replace(measured(0.001, 0.04), slide_ratio=0.3)
     (warning,) = judge(slid).warnings
-    assert "a landmark pair ends" in warning
+    assert "a landmark ends" in warning
     (warning,) = judge(replace(slid, landmarks=None)).warnings
     assert "has slid along the reference" in warning

@@ -14,10 +14,11 @@ import pytest
 from pwan import console, read_points, scans, shapes
 from pwan.app import main as run_py
 from pwan.app import own_scans
-from pwan.begin import alignment
 from pwan.begin.estimate import spacing_of
+from pwan.begin.sliding import SlidingCheck, check_sliding
+from pwan.begin.start import Start
 from pwan.deformation.space import SpaceTransform
-from pwan.scans import output, pair
+from pwan.scans import output, pair, registering
 from pwan.scans.verdict import SLID
 from pwan.synthesis import SynthesisSettings, make_problem
 
@@ -132,6 +133,48 @@ def test_both_ways_in_give_the_same_files_and_results_are_not_written_over(files
     assert run_py(["task=register", *named, f"output={tmp_path / 'one'}", "overwrite=true", "seed=1"], conf=conf) == 0
 
 
+@pytest.mark.parametrize("numbers", [False, True])
+def test_columns_are_named_for_each_file_or_for_both(files, tmp_path, capsys, numbers):
+    """And what is read as x, y and z is said in any case, with the settings' names."""
+    source, reference = (read_points(path).points for path in files)
+    for name, points in (("c.csv", source), ("d.csv", reference)):
+        table = pd.DataFrame(points, columns=["u", "v", "w"])
+        table.insert(0, "t", 0.5)
+        table.to_csv(tmp_path / name, index=False)
+    pair = [tmp_path / "c.csv", tmp_path / "d.csv"]
+    assert register(*pair, f"output={tmp_path / 'none'}", *QUICK) == 2
+    said = capsys.readouterr().err
+    assert "c.csv: line 1: expected columns named x, y and z, found t, u, v, w." in said
+    assert "by source_columns='A,B,C'" in said
+    choice = "2,3,4" if numbers else "u,v,w"
+    assert register(*pair, f"columns={choice}", f"output={tmp_path / 'both'}", *QUICK) == 0
+    said = capsys.readouterr().out
+    assert "c.csv: x, y, z: the columns u, v, w (others by source_columns='A,B,C')" in said
+    assert "d.csv: x, y, z: the columns u, v, w (others by reference_columns='A,B,C')" in said
+    each = [f"source_columns={choice}", "columns=t", f"reference_columns={choice}"]  # of one file counts more
+    assert register(*pair, *each, f"output={tmp_path / 'each'}", *QUICK) == 0
+    (one, two) = (json.loads((tmp_path / name / "result.json").read_text()) for name in ("both", "each"))
+    assert one["transform"] == two["transform"] and one["settings"]["columns"] == choice
+
+
+def test_flagged_points_are_left_out_unless_kept(files, tmp_path, capsys):
+    import laspy
+
+    cloud = laspy.LasData(laspy.LasHeader(version="1.4", point_format=6))
+    cloud.header.scales = np.full(3, 1e-6)
+    cloud.x, cloud.y, cloud.z = read_points(files[0]).points.T
+    cloud.classification[:5] = 7
+    cloud.write(tmp_path / "c.las")
+    count = len(cloud.points)
+    for setting, left in (((), count - 5), (("keep_flagged=true",), count)):
+        folder = tmp_path / f"of {left}"
+        assert register(tmp_path / "c.las", files[1], f"output={folder}", *QUICK, *setting) == 0
+        assert json.loads((folder / "result.json").read_text())["source"]["points"] == left
+        assert ("classified as noise (7, 18); keep_flagged=true keeps them" in capsys.readouterr().out) == (
+            left < count
+        )
+
+
 def test_inputs_come_from_a_file_and_names_may_hold_anything(files, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     odd = tmp_path / "scan [2], a=b ${x} (copy).ply"
@@ -144,6 +187,17 @@ def test_inputs_come_from_a_file_and_names_may_hold_anything(files, tmp_path, mo
     assert (tmp_path / "here" / "scan [2], a=b ${x} (copy)_registered.ply").exists()
     assert json.loads((tmp_path / "here" / "result.json").read_text())["mass"] == 90
     assert register(odd.name, "b.csv", "output=again", *QUICK) == 0
+
+
+@pytest.mark.parametrize("path", [r"C:\Users\me\a.ply", r"C:\temp\new.ply", r"D:\scans\b.ply"])
+def test_a_backslash_in_double_quotes_is_named_with_its_line(tmp_path, capsys, path):
+    (tmp_path / "in.yaml").write_text(f'# mine\nsource: "{path}"\nreference: b.csv\n')
+    assert register(f"inputs={tmp_path / 'in.yaml'}") == 2
+    said = capsys.readouterr().err
+    assert "in.yaml: line 2: a backslash in double quotes" in said and f"single quotes, as it is: '{path}'" in said
+    (tmp_path / "in.yaml").write_text(f"source: '{path}'\nreference: b.csv\n")
+    assert register(f"inputs={tmp_path / 'in.yaml'}") == 2
+    assert f"{path}: there is no such file" in capsys.readouterr().err
 
 
 WRONG = [
@@ -243,11 +297,11 @@ def test_types_that_take_no_mass_are_registered_too(files, tmp_path, method):
 def test_what_has_slid_is_registered_again_from_elsewhere_unless_it_must_stay(
     files, tmp_path, monkeypatch, capsys, init
 ):
-    elsewhere = alignment.Start(1.0, np.eye(3), np.array([0.01, 0.0, 0.0]), 0.1, 0.2, True, "shifted as the test says")
-    given = alignment.Start(1.0, np.eye(3), np.array([0.0, 0.02, 0.0]), 0.1, 0.1, True, "as given")
+    elsewhere = Start(1.0, np.eye(3), np.array([0.01, 0.0, 0.0]), 0.1, 0.2, True, "shifted as the test says")
+    given = Start(1.0, np.eye(3), np.array([0.0, 0.02, 0.0]), 0.1, 0.1, True, "as given")
     ratios = iter([0.3, 0.9])
-    monkeypatch.setattr(scans, "find_start", lambda *_, **__: given)
-    monkeypatch.setattr(scans, "second_look", lambda *_, **__: (next(ratios), elsewhere))
+    monkeypatch.setattr(registering, "find_start", lambda *_, **__: given)
+    monkeypatch.setattr(registering, "check_sliding", lambda *_, **__: SlidingCheck(next(ratios), elsewhere))
     assert register(*files, f"output={tmp_path / 'out'}", "mass=90", *QUICK[:-1], f"init={init}") == 0
     said, found = capsys.readouterr().out, json.loads((tmp_path / "out" / "result.json").read_text())
     assert ("once more, shifted as the test says" in said) == (init == "auto")
@@ -256,8 +310,8 @@ def test_what_has_slid_is_registered_again_from_elsewhere_unless_it_must_stay(
         assert found["start"]["translation"] == pytest.approx([0.01, 0.02, 0.0])
         assert found["start"]["reason"] == "shifted as the test says"
     moved = SpaceTransform.load(tmp_path / "out" / "transform.pwan")
-    begun = read_points(files[0]).points + ([0.01, 0.02, 0.0] if init == "auto" else 0.0)
-    np.testing.assert_allclose(read_points(tmp_path / "out" / "a_registered.ply").points, moved(begun), atol=1e-6)
+    at_start = read_points(files[0]).points + ([0.01, 0.02, 0.0] if init == "auto" else 0.0)
+    np.testing.assert_allclose(read_points(tmp_path / "out" / "a_registered.ply").points, moved(at_start), atol=1e-6)
 
 
 @pytest.mark.parametrize("init", ["auto", "none"])
@@ -273,8 +327,8 @@ def test_a_few_points_of_a_large_scan_are_registered(tmp_path, init):
     assert not any("slid" in warning for warning in found["warnings"])
 
 
-@pytest.mark.parametrize(("transform", "looked"), [("rigid", False), ("affine", False), ("nonrigid", True)])
-def test_what_is_only_too_stiff_has_not_slid(tmp_path, monkeypatch, capsys, transform, looked):
+@pytest.mark.parametrize(("transform", "checked"), [("rigid", False), ("affine", False), ("nonrigid", True)])
+def test_what_is_only_too_stiff_has_not_slid(tmp_path, monkeypatch, capsys, transform, checked):
     """A quick registration bends the source and comes nearer than any rigid one."""
     points = shapes.load("bunny").points[:300].copy()
     along = points[:, 0]
@@ -283,20 +337,20 @@ def test_what_is_only_too_stiff_has_not_slid(tmp_path, monkeypatch, capsys, tran
     np.save(tmp_path / "b.npy", bent)
     ratios = []
 
-    def look(*sets: Any, **more: Any) -> Any:
-        seen = alignment.second_look(*sets, **more)
-        assert seen is not None
-        ratios.append(seen[0])
-        return seen
+    def check(*sets: Any, **more: Any) -> Any:
+        made = check_sliding(*sets, **more)
+        assert made is not None
+        ratios.append(made.ratio)
+        return made
 
-    monkeypatch.setattr(scans, "second_look", look)
+    monkeypatch.setattr(registering, "check_sliding", check)
     stiff = [f"method.transform={transform}", "method.steps=30", "method.stages=0", "method.rank=20", "mass=300"]
     assert register(tmp_path / "a.npy", tmp_path / "b.npy", f"output={tmp_path / 'out'}", *stiff) == 0
-    assert bool(ratios) == looked and "slid" not in capsys.readouterr().out
+    assert bool(ratios) == checked and "slid" not in capsys.readouterr().out
     if transform == "rigid":
         moved = np.array(np.load(tmp_path / "out" / "a_registered.npy"))
-        seen = alignment.second_look(points, bent, moved, mass=300)
-        assert seen is not None and seen[0] < 0.8 * SLID  # it would have been said
+        made = check_sliding(points, bent, moved, mass=300)
+        assert made is not None and made.ratio < 0.8 * SLID  # it would have been said
 
 
 def test_a_diverged_run_says_so_and_leaves_the_source_where_it_was(files, tmp_path, capsys):

@@ -37,8 +37,8 @@ def test_a_good_fit_is_trusted_and_told_in_numbers():
         ({"folded": 0.2}, "folds at 20.0% of the points"),
         ({"settled": False}, "still changing at the end"),
         ({"at_bound": True, "tail": 0.5}, "all of the smaller set was matched"),
-        ({"slid": 0.25}, "brings them 4 times nearer: this one has slid"),
-        ({"uneven": 3.0}, "differs by a factor of 3 in point distances"),
+        ({"slide_ratio": 0.25}, "brings them 4 times nearer: this one has slid"),
+        ({"unevenness": 3.0}, "differs by a factor of 3 in point distances"),
     ],
 )
 def test_what_is_not_to_be_trusted_is_said(changed, word):
@@ -46,8 +46,8 @@ def test_what_is_not_to_be_trusted_is_said(changed, word):
     assert not verdict.trusted and any(word in warning for warning in verdict.warnings)
 
 
-def test_a_second_look_that_finds_nothing_nearer_is_no_reason():
-    assert judge(replace(GOOD, slid=0.8, uneven=1.5)).trusted
+def test_a_check_of_sliding_that_finds_nothing_nearer_is_no_reason():
+    assert judge(replace(GOOD, slide_ratio=0.8, unevenness=1.5)).trusted
 
 
 def test_half_that_was_asked_for_is_enough():
@@ -96,6 +96,9 @@ def test_settled_by_hand():
         ("b.c.xyz.gz", ("b.c", ".xyz.gz")),
         ("scan", ("scan", "")),
         (".hidden", (".hidden", "")),
+        ("F.mrk.json", ("F", ".mrk.json")),
+        ("F.MRK.JSON.gz", ("F", ".MRK.JSON.gz")),
+        ("mrk.json", ("mrk", ".json")),
     ],
 )
 def test_names_of_files(tmp_path, path, parts):

@@ -110,7 +110,7 @@ def test_displacements_have_the_kernel_as_covariance() -> None:
                 beta=2.0,
                 rank=100,
                 deformation_lambda=10.0,
-                landmark_generator=np.random.default_rng(trial),
+                centre_generator=np.random.default_rng(trial),
                 generator=np.random.default_rng([trial, 1]),
             )(points)
             for trial in range(500)

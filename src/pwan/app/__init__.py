@@ -20,8 +20,9 @@ from omegaconf.errors import OmegaConfBaseException
 
 import pwan
 from pwan.app import closing, flags, help, own_scans, tasks
+from pwan.app.checked import Checked
 from pwan.app.composing import composed_once
-from pwan.app.config import Checked, check, register_schema
+from pwan.app.config import check, register_schema
 from pwan.app.messages import explain
 from pwan.exit_codes import FAILED, OK, STOPPED, WRONG_INPUT
 from pwan.place import command, leave_pipe

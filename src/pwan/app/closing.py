@@ -98,7 +98,9 @@ def describe(notes: list[dict[str, Any]], cells: int, *, stopped: bool = False) 
     """A table with a line for each cell and method that had something to do or went wrong, and one sentence.
 
     Args:
-        notes: of the cells that have begun. cells: how many there are. stopped: by Ctrl-C.
+        notes: of the cells that have begun.
+        cells: how many there are.
+        stopped: by Ctrl-C.
     """
     lines = [line for note in notes for line in _lines(note, stopped)]
     shown = [line for line in lines if line["ran"] or line["why"]]

@@ -17,6 +17,7 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 
 from pwan import shapes
 from pwan.app import tasks
+from pwan.app.checked import Checked
 from pwan.bench.cell import Cell, MethodEntry
 from pwan.bench.settings import TrackingSettings, TrainerSettings
 from pwan.settings import build_settings, nearest
@@ -78,22 +79,6 @@ SECTIONS: dict[str, type] = {
     "logger": TrackingSettings,
     "trainer": TrainerSettings,
 }
-
-
-@dataclass(frozen=True)
-class Checked:
-    """The configuration as the tasks want it."""
-
-    task: str
-    cell: Cell
-    entries: list[MethodEntry]
-    trials: int
-    workers: int | str
-    retry_failed: bool
-    tracking: TrackingSettings
-    trainer: TrainerSettings
-    options: Any  # the task's settings
-    resolved: dict[str, Any]  # with every default spelled out; a benchmark adds its methods' settings
 
 
 def register_schema() -> None:

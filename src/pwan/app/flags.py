@@ -41,7 +41,8 @@ class Flags:
     """What the command line says.
 
     Attributes:
-        overrides: all that is no flag. flags: the long names, each with its value, or with None.
+        overrides: all that is not a flag.
+        flags: the long names, each with its value, or with None.
     """
 
     overrides: list[str] = field(default_factory=list)

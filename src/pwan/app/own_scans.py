@@ -22,11 +22,12 @@ from tqdm import tqdm
 import pwan
 from pwan import methods, scans
 from pwan.exit_codes import FAILED, OK, STOPPED, WRONG_INPUT
+from pwan.progress import progress_bar
 from pwan.scans import ScanSettings
 from pwan.settings import build_settings, nearest
 
 if TYPE_CHECKING:
-    from pwan.problem import Observer, Progress
+    pass
 
 TASK = "task=register"
 METHOD = "method."
@@ -34,7 +35,8 @@ USAGE = """\
 pwan register SOURCE REFERENCE [key=value ...]
 python run.py task=register source=SOURCE reference=REFERENCE [key=value ...]
 
-Moves the points of SOURCE onto those of REFERENCE (PLY, OBJ, OFF, STL, PCD, LAS, LAZ, text, NPY, NPZ, MAT; .gz too).
+Moves the points of SOURCE onto those of REFERENCE (PLY, OBJ, OFF, STL, PCD, LAS, LAZ, text, NPY, NPZ, MAT,
+SWC, 3D Slicer's .mrk.json and .fcsv; .gz too).
 
   output=registered      the folder for the results: the moved file, result.json, matches.csv, report.html
   mass=400               how many points of SOURCE have a partner; estimated where neither it nor distance is given
@@ -44,8 +46,10 @@ Moves the points of SOURCE onto those of REFERENCE (PLY, OBJ, OFF, STL, PCD, LAS
   scale=true             look for a scale too, for files in different units
   sample=5000            register points drawn on the faces of SOURCE, and move its vertices
   drop_invalid=true      leave out points that are not finite
+  keep_flagged=true      take points that a LAS file flags as withheld or as noise
   overwrite=true         write over earlier results
-  source_key=, reference_key=   the array of an NPZ or MAT file, or the columns of a table: x,y,z
+  columns=, source_columns=, reference_columns=   which columns are x, y, z: names or numbers, as 2,3,4
+  source_key=, reference_key=   the array of an NPZ or MAT file
   source_raw=, reference_raw=   type and columns of a headerless file: "float32 x 4"
   seed=0                 another seed gives another result
   method=pwan            {methods}
@@ -65,18 +69,18 @@ def main(arguments: Sequence[str]) -> int:
     if "--version" in arguments:
         print(f"pwan {pwan.__version__}")
         return OK
-    settings: ScanSettings | None = None
     try:
         settings = parse(arguments)
         _check_early(settings)
         with warnings.catch_warnings(), ExitStack() as stack:
             warnings.filterwarnings("ignore", message="the extents differ")  # said already, in words for files
-            outcome = scans.register_files(settings, tell=lambda text: tqdm.write(text), observer=_bar(stack))
+            bar = stack.enter_context(progress_bar(seconds_between=0.5 if sys.stderr.isatty() else 15))
+            outcome = scans.register_files(settings, tell=lambda text: tqdm.write(_as_settings(text)), observer=bar)
     except KeyboardInterrupt:
         print("\nStopped. Nothing was written.", file=sys.stderr)
         return STOPPED
     except (ValueError, OSError, ImportError) as error:  # ImportError: a method's own package
-        print(f"error: {_words(error, settings)}", file=sys.stderr)
+        print(f"error: {_words(error)}", file=sys.stderr)
         return WRONG_INPUT
     except MemoryError:
         print("error: not enough memory; register fewer points with sample=, or a thinner scan", file=sys.stderr)
@@ -168,13 +172,26 @@ def _inputs(path: str) -> dict[str, Any]:
     except OSError:
         raise
     except Exception as error:  # of the YAML reader, whose classes are many
+        _no_backslash(path)
         raise ValueError(f"{path} is not a YAML file of settings: {str(error).splitlines()[0]}") from None
+    if isinstance(held, dict) and any(isinstance(value, str) and not value.isprintable() for value in held.values()):
+        _no_backslash(path)  # of which "\t" made a tab
     if not isinstance(held, dict):
         raise ValueError(f"{path} must hold settings as 'key: value' lines, for example 'source: a.ply'")
     nested = held.pop("method_settings", None) or {}
     if not isinstance(nested, dict):
         raise ValueError(f"{path}: method_settings must hold 'name: value' lines, got {nested!r}")
     return {str(key): value for key, value in held.items()} | {f"{METHOD}{key}": value for key, value in nested.items()}
+
+
+def _no_backslash(path: str) -> None:
+    """Refuse a backslash in double quotes, which begins a sign such as \\t or is none, where a path was meant."""
+    for at, line in enumerate(Path(path).read_text("utf-8", errors="replace").splitlines(), start=1):
+        if (match := re.search(r'"([^"]*\\[^"]*)"', line)) is not None:
+            raise ValueError(
+                f"{path}: line {at}: a backslash in double quotes begins a sign of its own, as in \\t for a tab; write "
+                f"the path in single quotes, as it is: '{match[1]}'"
+            )
 
 
 def _plain(value: Any) -> Any:
@@ -187,31 +204,16 @@ def _plain(value: Any) -> Any:
         return value
 
 
-def _bar(stack: ExitStack) -> Observer:
-    """An observer that shows the steps done and the time left."""
-    bars: list[Any] = []
-
-    def observe(progress: Progress) -> None:
-        if not bars:
-            quiet = 0.5 if sys.stderr.isatty() else 15
-            bars.append(
-                stack.enter_context(tqdm(total=progress.steps, desc="register", unit="step", mininterval=quiet))
-            )
-        bars[0].update(progress.step - bars[0].n)
-
-    return observe
-
-
-def _words(error: Exception, settings: ScanSettings | None) -> str:
+def _words(error: Exception) -> str:
     if isinstance(error, FileNotFoundError) and error.filename:
         return f"{error.filename}: there is no such file; check the path"
     if isinstance(error, IsADirectoryError) and error.filename:
         return f"{error.filename}: this is a folder; expected a file of points"
     if isinstance(error, OSError) and error.filename:
         return f"{error.filename}: {error.strerror}"
-    text = re.sub(r"\b(drop_invalid|overwrite)=True\b", r"\1=true", str(error))  # as it is written here
-    if settings is not None:
-        for role in ("source", "reference"):
-            if text.startswith(f"{Path(getattr(settings, role))}: "):
-                return re.sub(r"(?<=\s)(key|raw)(?==\S)", rf"{role}_\1", text)
-    return text
+    return _as_settings(str(error))
+
+
+def _as_settings(text: str) -> str:
+    """A sentence with the settings as they are written here."""
+    return re.sub(r"\b(drop_invalid|overwrite|keep_flagged)=True\b", r"\1=true", text)

@@ -40,9 +40,9 @@ _NOT_RESULTS = ("wandb", "points", FIGURES)
 
 
 def rows_of(folder: Path) -> list[Row]:
-    """The benchmark's rows in the folder and below, none where another task keeps rows of its own kind there.
+    """The benchmark's rows in the folder and below, without rows of another task.
 
-    A setting of the problem that is younger than a row has its default in it.
+    A setting that did not exist when a row was written has its default in it.
     """
     defaults = vars(SynthesisSettings())
     rows = [{**defaults, **completed(row)} for row in read_rows(folder)]
@@ -73,15 +73,15 @@ def is_trials_picture(path: Path) -> bool:
 
 
 def read_table(path: Path) -> pd.DataFrame:
-    """A table, without the columns of a cell that say the same in all lines.
+    """A table, without those columns of a cell that hold the same in all lines.
 
     Raises:
-        ValueError: the file holds no table.
+        ValueError: the file does not hold a table.
     """
     try:
         frame = pd.read_csv(path)
     except ValueError as error:  # pandas' own errors and those of decoding are ValueErrors
-        raise ValueError(f"{path} is no table: {error}; remove or repair it and run again") from None
+        raise ValueError(f"{path} is not a table: {error}; remove or repair it and run again") from None
     return frame.drop(columns=[name for name in AXES if name in frame and frame[name].nunique(dropna=False) <= 1])
 
 
@@ -122,7 +122,7 @@ def with_infinite_failures(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def hardest_cell(frame: pd.DataFrame, folder: Path) -> pd.DataFrame:
-    """The rows of the cell whose methods have the largest median error; one with registered points, if there is one."""
+    """The rows of the cell whose methods have the largest median error; of those with registered points, if any."""
     kept = point_files(folder)
     errors = with_infinite_failures(frame)
     errors["kept"] = [(row.method, row.settings, row.trial) in kept for row in errors.itertuples()]
@@ -136,12 +136,12 @@ def hardest_cell(frame: pd.DataFrame, folder: Path) -> pd.DataFrame:
 
 def point_files(folder: Path) -> dict[tuple[str, str, int], Path]:
     """The files of registered points, by method, settings hash and trial."""
-    found = {}
+    files = {}
     for path in sorted(folder.rglob("points/*/*.npz")):
         method, _, settings = path.parent.name.rpartition("-")
         if path.stem.isdigit():
-            found[method, settings, int(path.stem)] = path
-    return found
+            files[method, settings, int(path.stem)] = path
+    return files
 
 
 def remade_problem(row: Row) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -168,7 +168,7 @@ def _plain(value: Any) -> Any:
 
 
 def benchmark_command(frame: pd.DataFrame) -> str:
-    """The command that makes these rows, given the methods' YAML files; a line a cell where the cells are no grid."""
+    """The command that makes these rows, given the methods' YAML files; a line for each cell if they form no grid."""
     defaults = vars(SynthesisSettings())
     keys = {"shape": "shape", "shape_source": "shape.source", "seed": "seed"}
     values = {axis: [_spelled(value) for value in frame[axis].unique()] for axis in AXES}
@@ -187,10 +187,10 @@ def benchmark_command(frame: pd.DataFrame) -> str:
     )
     methods = ",".join(dict.fromkeys(frame["method"]))
     experiment = frame["experiment"].iloc[0]
-    start = f"python run.py{' -m' if grid and len(cells) > 1 else ''} {shlex.quote(f'name={experiment}')}"
+    command = f"python run.py{' -m' if grid and len(cells) > 1 else ''} {shlex.quote(f'name={experiment}')}"
     tail = f"trials={frame['trial'].max() + 1} {shlex.quote(f'method=[{methods}]')}"
     return "\n".join(
-        " ".join([start, *(f"{keys.get(axis, f'problem.{axis}')}={text}" for axis, text in line.items()), tail])
+        " ".join([command, *(f"{keys.get(axis, f'problem.{axis}')}={text}" for axis, text in line.items()), tail])
         for line in lines
     )
 
@@ -210,7 +210,7 @@ def made_by_task(folder: Path) -> list[tuple[str, str]]:
         config: Any = OmegaConf.to_container(OmegaConf.load(path))
         name, task, shape = config["name"], config["task"], config["shape"]
     except Exception as error:  # YAML's own errors have no common base
-        raise ValueError(f"{path} is no configuration: {error}; remove or repair it and run again") from error
+        raise ValueError(f"{path} is not a configuration: {error}; remove or repair it and run again") from error
     return [
         ("Command (put together from config.yaml, which has every setting)", f"python run.py experiment={name}"),
         ("Task", f"{task}, on the shape {shape['name']} ({shape['source']}), seed {config.get('seed')}"),

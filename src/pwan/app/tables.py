@@ -15,7 +15,7 @@ from pwan.report.published import FACES, FACES_METHODS, FACES_SOURCE, PublishedT
 
 
 def summary_table(rows: list[Row], homes: dict[str, Path], folder: Path) -> pd.DataFrame:
-    """The summary without the columns that do not vary; where the rest does not tell lines apart, what does."""
+    """The summary without the columns that do not vary, and with one more where the rest would not tell lines apart."""
     summary = summarise(rows)
     keys = [*varying_axes(summary), "method"]
     if summary.duplicated(keys).any() and summary["options"].nunique() > 1:
@@ -33,7 +33,7 @@ def summary_table(rows: list[Row], homes: dict[str, Path], folder: Path) -> pd.D
 
 
 def over_shapes(frame: pd.DataFrame) -> list[Table]:
-    """Mean and deviation over shapes, where nothing else varies; for the faces with the published ones beside them."""
+    """Mean and deviation over shapes, where nothing else varies; for the faces beside the published ones."""
     if [axis for axis in varying_axes(frame) if axis != "shape"] or frame["shape"].nunique() < 2:
         return []
     errors = with_infinite_failures(frame)
@@ -52,7 +52,7 @@ def over_shapes(frame: pd.DataFrame) -> list[Table]:
 
 
 def beside_paper(frame: pd.DataFrame, table: PublishedTable) -> list[Table]:
-    """Our medians beside the published numbers, where both are there."""
+    """Our medians beside the published numbers, where both exist."""
     keys = [table.axis, *(name for name in varying_axes(frame) if name not in ("seed", table.axis)), "method"]
     lines = []
     for key, group in with_infinite_failures(frame).groupby(keys, sort=False, dropna=False):

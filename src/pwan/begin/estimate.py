@@ -17,27 +17,61 @@ import torch
 from scipy.spatial import KDTree
 
 from pwan.arrays import to_points
+from pwan.begin.quick_fit import sample
 from pwan.deformation.coherence import Coherence
-from pwan.deformation.factors import draw_centres
+from pwan.deformation.factors import draw_centres, nystrom
 from pwan.deformation.transform import Transform
 from pwan.problem import RegistrationProblem
 from pwan.randomness import derive_seed, numpy_generator
 from pwan.registration.soft_assignment import SoftSettings, soft_assignment
 
-COUNTED, FITTED, LARGEST = 4000, 500, 1500  # points of a set: counted; in the fit, of the smaller and of the larger set
-SHARES = (1.0, 0.7, 0.4)  # of the smaller set, to which the fits keep; the one with the greatest overlap counts
-RANK, BETA = 60, 2.0  # of the smooth displacements
-# wide at first, since nobody knows how far the sets are apart, and stiff, since one part must not stretch over another
-QUICK = SoftSettings(steps=40, sigma_start=0.15, sigma_end=0.04, scalings=6, smoothness=150.0, affine_ridge=1000.0)
-# flexible, each set centred and scaled by itself: it finds strong deformations of a whole set, but stretches a part,
-# so that it counts only where (nearly) all of the smaller set is matched
-FLEXIBLE = replace(QUICK, sigma_start=0.3, slack=0.94, smoothness=20.0, affine_ridge=10.0)
-SURE = 0.97
-# Of independent even draws of one surface, this share has its neighbour within this many median spacings: the distance
-# to a neighbour is Rayleigh distributed there, so 0.95 = 1 - 2^-(REACH^2).
-WITHIN, REACH = 0.95, 2.079
-WHOLE = 0.95  # of the smaller set; above it the rest is taken for the count's error
-LITTLE = 0.3  # of the smaller set; below it a registration has too little to go by
+_STIFF = SoftSettings(steps=40, sigma_start=0.15, sigma_end=0.04, scalings=6, smoothness=150.0, affine_ridge=1000.0)
+_FLEXIBLE = replace(_STIFF, sigma_start=0.3, slack=0.94, smoothness=20.0, affine_ridge=10.0)
+
+
+@dataclass(frozen=True)
+class EstimateSettings:
+    """How the estimate goes.
+
+    The shares ``sure``, ``whole`` and ``little`` were tuned together, on partial bunnies and bunnies among outliers.
+    benchmarks/README.md, section "Own scans", states what they give, partly on the same trials. No value was measured
+    alone.
+
+    Attributes:
+        counted_points: of each set, at most, that are counted.
+        fitted_points: of the smaller set's sample, in the fit.
+        most_fitted_points: of the larger set's sample, which is the same share of it.
+        shares: of the smaller set, to which the stiff fits keep; the one with the greatest overlap counts.
+        rank: of the smooth displacements.
+        beta: width of their kernel, in the unit of the fit.
+        stiff: wide at first, since nobody knows how far the sets are apart, and stiff, since one part must not stretch
+            over another. Lengths in the smaller RMS radius of both sets.
+        flexible: of sets that are each centred and scaled by their own RMS radius. It finds strong deformations of a
+            whole set, but stretches a part.
+        sure: share of the smaller set; the flexible fit counts only where this much has partners.
+        within: of independent even draws of one surface this share has its neighbour within ``reach``.
+        reach: in median spacings. The distance to a neighbour is Rayleigh distributed on an even draw, so
+            within = 1 - 2^-(reach^2).
+        whole: share of the smaller set; above it the rest is taken for the count's error.
+        little: share of the smaller set; below it a registration has too little to go by.
+    """
+
+    counted_points: int = 4000
+    fitted_points: int = 500
+    most_fitted_points: int = 1500
+    shares: tuple[float, ...] = (1.0, 0.7, 0.4)
+    rank: int = 60
+    beta: float = 2.0
+    stiff: SoftSettings = _STIFF
+    flexible: SoftSettings = _FLEXIBLE
+    sure: float = 0.97
+    within: float = 0.95
+    reach: float = 2.079
+    whole: float = 0.95
+    little: float = 0.3
+
+
+ESTIMATE = EstimateSettings()
 
 
 @dataclass(frozen=True)
@@ -45,8 +79,9 @@ class Limits:
     """The estimated limits of one problem.
 
     Attributes:
-        mass: the paper's m, in points, at least one and at most all of the smaller set. distance: the paper's h, in
-            input units. overlap: the share of the smaller set that has partners, 0 to 1.
+        mass: the paper's m, in points, at least one and at most all of the smaller set.
+        distance: the paper's h, in input units.
+        overlap: the share of the smaller set that has partners, 0 to 1.
         spacing: mean distance of neighbours in the matched part of the reference, in input units.
         little: whether the overlap is too little to trust a registration.
         reason: in words.
@@ -61,11 +96,14 @@ class Limits:
 
 
 def estimate_limits(source: Any, reference: Any, *, seed: int = 0) -> Limits:
-    """Mass and distance for a registration of the two sets, which must be roughly aligned (see
-    :func:`pwan.begin.alignment.find_start`) and may differ by a smooth deformation.
+    """Mass and distance for a registration of the two sets.
+
+    The sets must be roughly aligned (see :func:`pwan.begin.alignment.find_start`) and may differ by a smooth
+    deformation.
 
     Args:
-        source: (r, D) points that move, D 2 or 3; an array or a tensor. reference: (q, D) points that stay.
+        source: (r, D) points that move, D 2 or 3; an array or a tensor.
+        reference: (q, D) points that stay.
         seed: of the samples; the same seed gives the same limits.
 
     Raises:
@@ -75,38 +113,44 @@ def estimate_limits(source: Any, reference: Any, *, seed: int = 0) -> Limits:
     RegistrationProblem(y[None], x[None])  # checks them
     r, q = len(y), len(x)
     y, x = (torch.unique(points, dim=0) for points in (y, x))  # a mesh that repeats its vertices has no spacing
-    all_staying = x.numpy()
-    y, x = (_sample(points, COUNTED, derive_seed(seed, name)) for points, name in ((y, "source"), (x, "reference")))
+    whole_reference = x.numpy()
+    y, x = (
+        sample(points, ESTIMATE.counted_points, derive_seed(seed, name), "estimate")
+        for points, name in ((y, "source"), (x, "reference"))
+    )
     staying = x.numpy()
     smaller = min(r, q)
-    best, counts, nearest = -1.0, (0.0, 0.0), np.empty(0, dtype=int)
+    most, counts, partners = -1.0, (0.0, 0.0), np.empty(0, dtype=int)
     for moved, flexible in _fits(y, x, seed):
-        (here, here_within, found), (there, there_within, _) = _partners(moved, staying), _partners(staying, moved)
-        if here >= WHOLE:  # reference points beside it are outliers, but each can take one source point only
-            matched = min(r, there_within * q)
-        elif there >= WHOLE:
-            matched = min(q, here_within * r)
+        y_share, y_within, nearest = _partners(moved, staying)
+        x_share, x_within, _ = _partners(staying, moved)
+        if (
+            y_share >= ESTIMATE.whole
+        ):  # reference points beside it are outliers, but each can take one source point only
+            matched = min(r, x_within * q)
+        elif x_share >= ESTIMATE.whole:
+            matched = min(q, y_within * r)
         else:
-            matched = min(here * r, there * q)
-        if flexible and (max(here, there) < SURE or matched < SURE * smaller):
+            matched = min(y_share * r, x_share * q)
+        if flexible and (max(y_share, x_share) < ESTIMATE.sure or matched < ESTIMATE.sure * smaller):
             continue
-        if matched > best:
-            best, counts, nearest = matched, (here * r, there * q), found
-    overlap = float(min(best / smaller, 1.0))
-    whole = overlap >= WHOLE
+        if matched > most:
+            most, counts, partners = matched, (y_share * r, x_share * q), nearest
+    overlap = float(min(most / smaller, 1.0))
+    whole = overlap >= ESTIMATE.whole
     mass = float(smaller) if whole else max(1.0, float(round(overlap * smaller)))
-    own = KDTree(all_staying).query(staying[np.unique(nearest)], 2)[0][:, 1]  # of the full set, not of its sample
-    spacing = float(own.mean())
+    matched_part = staying[np.unique(partners)]
+    spacing = float(KDTree(whole_reference).query(matched_part, 2)[0][:, 1].mean())  # in the full set, not its sample
     words = f"{counts[0]:.0f} of {r} source points and {counts[1]:.0f} of {q} reference points have partners"
     if whole:
         words += f", so all {smaller} of the smaller set are matched"
-    elif overlap < LITTLE:
+    elif overlap < ESTIMATE.little:
         words += (
             ": too little overlap to trust a registration; check that the sets show the same thing, and their start"
         )
     else:
         words += f", so {mass:.0f} are matched"
-    return Limits(mass, spacing, 1.0 if whole else overlap, spacing, overlap < LITTLE, words)
+    return Limits(mass, spacing, 1.0 if whole else overlap, spacing, overlap < ESTIMATE.little, words)
 
 
 def spacing_of(points: np.ndarray) -> float:
@@ -115,25 +159,18 @@ def spacing_of(points: np.ndarray) -> float:
     return float(np.median(KDTree(places).query(places, 2)[0][:, 1]))
 
 
-def _sample(points: torch.Tensor, size: int, seed: int) -> torch.Tensor:
-    if size >= len(points):
-        return points
-    rows = numpy_generator(seed, "estimate").choice(len(points), size, replace=False)
-    return points[torch.from_numpy(rows)]
-
-
 def _fits(source: torch.Tensor, reference: torch.Tensor, seed: int) -> list[tuple[np.ndarray, bool]]:
-    """The source (n, D) moved by a soft assignment of samples, in input units: stiff, once for each of ``SHARES``, and
-    flexible (True).
+    """The source (n, D) moved by a soft assignment of samples, in input units: stiff, once for each
+    share (False), and flexible (True).
     """
     n, m = len(source), len(reference)
     centres = [p.mean(0) for p in (source, reference)]
     radii = [float((p - c).square().sum(-1).mean().sqrt()) for p, c in zip((source, reference), centres, strict=True)]
-    share = min(1.0, FITTED / min(n, m))
-    sizes = [min(round(share * size), LARGEST) for size in (n, m)]
+    share = min(1.0, ESTIMATE.fitted_points / min(n, m))
+    sizes = [min(round(share * size), ESTIMATE.most_fitted_points) for size in (n, m)]
     y_rows, x_rows = (
-        torch.from_numpy(numpy_generator(seed, "estimate fit", name).choice(size, some, replace=False))
-        for name, size, some in (("source", n, sizes[0]), ("reference", m, sizes[1]))
+        torch.from_numpy(numpy_generator(seed, "estimate fit", name).choice(size, drawn, replace=False))
+        for name, size, drawn in (("source", n, sizes[0]), ("reference", m, sizes[1]))
     )
     common = min(radii)  # the larger one may come from a few far outliers
 
@@ -142,20 +179,21 @@ def _fits(source: torch.Tensor, reference: torch.Tensor, seed: int) -> list[tupl
     ) -> np.ndarray:
         y, x = (source - y_centre) / y_radius, (reference[x_rows] - centres[1]) / x_radius
         k = len(shares)
-        basis = Coherence(y[None], draw_centres(n, RANK, [seed]), BETA).basis  # (1, n, modes)
+        factor = nystrom(y[None], draw_centres(n, ESTIMATE.rank, [seed]), ESTIMATE.beta)
+        basis = Coherence(y[None], factor).basis  # (1, n, modes)
         transform = Transform("nonrigid", y.expand(k, *y.shape), basis.expand(k, *basis.shape[1:]))
-        found = soft_assignment(
+        fitted = soft_assignment(
             transform.part(y_rows.expand(k, -1)),
             transform.parameters,
             x.expand(k, *x.shape),
-            source.new_tensor(shares) * min(sizes),
+            x.new_tensor(shares) * min(sizes),
             settings,
             [seed] * k,
         )
-        return (transform.points(found) * x_radius + centres[1]).numpy()  # (k, n, D)
+        return (transform.points(fitted) * x_radius + centres[1]).numpy()  # (k, n, D)
 
-    stiff = fit(centres[1], common, common, SHARES, QUICK)
-    flexible = fit(centres[0], radii[0], radii[1], (1.0,), FLEXIBLE)
+    stiff = fit(centres[1], common, common, ESTIMATE.shares, ESTIMATE.stiff)
+    flexible = fit(centres[0], radii[0], radii[1], (1.0,), ESTIMATE.flexible)
     return [*((moved, False) for moved in stiff), (flexible[0], True)]
 
 
@@ -163,14 +201,14 @@ def _partners(points: np.ndarray, others: np.ndarray) -> tuple[float, float, np.
     """The share of the points (n, D) that have a partner among the others (m, D), from 0 to 1; the share within reach
     of one, edge included; and the number of each one's nearest other (n,).
 
-    The reach is ``REACH`` median spacings of those others that are somebody's nearest, so that scattered outliers do
-    not widen it. Of O points in the overlap ``WITHIN`` O are within it, the rest mostly within twice that; F points of
-    the strip beside the edge are in each of the two, so the difference of the two counts is (2 ``WITHIN`` - 1) O.
+    The reach is ``reach`` median spacings of those others that are somebody's nearest: scattered outliers must not
+    widen it. Of O points in the overlap ``within`` O are within it, the rest mostly within twice that; F points of
+    the strip beside the edge are in each of the two, so the difference of the two counts is (2 ``within`` - 1) O.
     """
     tree = KDTree(others)
     distances, nearest = tree.query(points)
-    reach = REACH * float(np.median(tree.query(others[np.unique(nearest)], 2)[0][:, 1]))
+    reach = ESTIMATE.reach * float(np.median(tree.query(others[np.unique(nearest)], 2)[0][:, 1]))
     within = float(np.mean(distances <= reach))
     beyond = float(np.mean((distances > reach) & (distances <= 2 * reach)))
-    inside = min(1.0, max(0.0, within - beyond) / (2 * WITHIN - 1))
-    return inside, min(1.0, within / WITHIN), nearest
+    inside = min(1.0, max(0.0, within - beyond) / (2 * ESTIMATE.within - 1))
+    return inside, min(1.0, within / ESTIMATE.within), nearest

@@ -1,4 +1,4 @@
-"""A start by known pairs of points: the similarity of least squares, where there are enough of them to tell it."""
+"""A start by landmarks: the similarity of least squares, where there are enough of them to determine it."""
 
 from __future__ import annotations
 
@@ -6,60 +6,65 @@ from typing import Any
 
 import numpy as np
 
-from pwan.begin.alignment import ENOUGH, Start, angles, procrustes
+from pwan.begin.alignment import SEARCH
+from pwan.begin.similarities import NormalisedSets, in_words, procrustes
+from pwan.begin.start import Start
 from pwan.registration.landmarks import LINE
 
 
 def start_by_landmarks(
     source: Any,
     reference: Any,
-    pairs: np.ndarray,
+    landmarks: np.ndarray,
     weights: np.ndarray | None = None,
     *,
     rotation: bool = True,
     scale: bool = False,
 ) -> Start | None:
-    """The rotation, shift and (if asked for) scale that bring the pairs together by weighted least squares, or None
-    where they do not tell it.
+    """The rotation, shift and (if asked for) scale that bring the landmarks together by weighted least squares.
 
-    In 3-D three pairs tell it that are not on one line, in 2-D two different ones. Where only a scale and a shift are
-    sought, they must also point the same way in both sets. Sets whose pairs are as near as they could be brought stay
-    as they are. (:func:`pwan.scans.register_files` asks for no start with init="none", unless for a scale.)
+    In 3-D three landmarks are enough that are not on one line, in 2-D two different ones. Where only a scale and a
+    shift are sought, they must also point the same way in both sets. Sets whose landmarks are as near as they could be
+    brought stay as they are. (:func:`pwan.scans.register_files` asks for no start with init="none", unless for a
+    scale.)
 
     Args:
-        source: (r, D) points that move. reference: (q, D) points that stay. pairs: (L, 2) a row of each.
-        weights: (L,) or None for equal ones. rotation, scale: whether to find one.
+        source: (r, D) points that move.
+        reference: (q, D) points that stay.
+        landmarks: (L, 2) a row of each.
+        weights: (L,) or None for equal ones.
+        rotation: whether to find a rotation.
+        scale: whether to find a scale.
+
+    Returns:
+        The start, whose costs are the weighted mean distance of the landmarks, in RMS radii of the reference; None
+        where the landmarks do not determine it.
     """
     y, x = np.asarray(source, dtype=np.float64), np.asarray(reference, dtype=np.float64)
-    weight = np.ones(len(pairs)) if weights is None else np.asarray(weights, dtype=np.float64)
+    weight = np.ones(len(landmarks)) if weights is None else np.asarray(weights, dtype=np.float64)
     d = y.shape[1]
-    y_centre, x_centre = y.mean(0), x.mean(0)
-    y_radius, x_radius = (np.sqrt(points.var(0).sum()) for points in (y, x))
-    unit = y_radius if scale else x_radius
-    here, goal = (y[pairs[:, 0]] - y_centre) / unit, (x[pairs[:, 1]] - x_centre) / x_radius  # (L, D)
-    for points in (here, goal):
-        spread = np.linalg.svd(points - points.mean(0), compute_uv=False)
-        if len(points) < d or spread[d - 2] <= LINE * spread[0]:
+    sets = NormalisedSets.of(y, x, scale=scale)
+    points, goals = sets.source[landmarks[:, 0]], sets.reference[landmarks[:, 1]]  # (L, D)
+    for side in (points, goals):
+        spread = np.linalg.svd(side - side.mean(0), compute_uv=False)
+        if len(side) < d or spread[d - 2] <= LINE * spread[0]:
             return None
-    found = procrustes(here[None], goal[None], weight[None], rotation=rotation, scale=scale)
-    if found.scale[0] <= 0:  # least squares would mirror the points
+    fit = procrustes(points[None], goals[None], weight[None], rotation=rotation, scale=scale)
+    if fit.scale[0] <= 0:  # least squares would mirror the points
         return None
-    found_scale = float(found.scale[0] * x_radius / unit) if scale else 1.0
-    turned = found.rotation[0]
-    shift = x_centre + x_radius * found.translation[0] - found_scale * y_centre @ turned
+    factor, turned, shift = sets.in_input_units(fit, 0)
 
-    def apart(points: np.ndarray) -> np.ndarray:
-        return np.linalg.norm(points[pairs[:, 0]] - x[pairs[:, 1]], axis=1)  # (L,)
+    def distances(moved: np.ndarray) -> np.ndarray:
+        return np.linalg.norm(moved[landmarks[:, 0]] - x[landmarks[:, 1]], axis=1)  # (L,)
 
-    before, after = apart(y), apart(found_scale * y @ turned + shift)
-    cost_given, cost = (float(np.average(each, weights=weight) / x_radius) for each in (before, after))
-    if np.average(before**2, weights=weight) <= ENOUGH**2 * np.average(after**2, weights=weight):
-        words = f"kept as given: the {len(pairs)} pairs are as near as a turn and a shift could bring them"
-        return Start(1.0, np.eye(d), np.zeros(d), cost_given, cost_given, False, words)
-    how = f"turned by {angles(turned[None], np.eye(d))[0]:.0f} degrees" if rotation else "shifted"
-    how += f", scaled by {found_scale:.3g}" if scale else ""
+    before, after = distances(y), distances(factor * y @ turned + shift)
+    cost_given, cost = (float(np.average(side, weights=weight) / sets.reference_radius) for side in (before, after))
+    if np.average(before**2, weights=weight) <= SEARCH.given_factor**2 * np.average(after**2, weights=weight):
+        why = f"the {len(landmarks)} landmarks are as near as a turn and a shift could bring them"
+        return Start.kept_as_given(d, cost_given, why)
+    how = in_words(turned if rotation else None, factor if scale else None)
     reason = (
-        f"{how} by the {len(pairs)} pairs: {cost:.3g} RMS radii of the reference are left between them on average, of "
-        f"{cost_given:.3g} as given"
+        f"{how} by the {len(landmarks)} landmarks: {cost:.3g} RMS radii of the reference are left between them on "
+        f"average, of {cost_given:.3g} as given"
     )
-    return Start(found_scale, turned, shift, cost, cost_given, True, reason)
+    return Start(factor, turned, shift, cost, cost_given, True, reason)

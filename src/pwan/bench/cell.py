@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from pwan import methods
+from pwan.deformation.settings import NEIGHBOURS
 from pwan.randomness import derive_seed
 from pwan.registration.settings import PULL
 from pwan.synthesis import SynthesisSettings
@@ -19,7 +20,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Cell:
-    """One family of problems: a shape, how problems are made of it, and the seed that numbers its trials."""
+    """One family of problems.
+
+    Attributes:
+        experiment: whose cell it is; a name for tables and folders.
+        shape: a name of the catalogue.
+        shape_source: "packaged" or "paper".
+        synthesis: how problems are made of the shape.
+        seed: with the number of a trial it gives the trial's problem.
+    """
 
     experiment: str
     shape: str
@@ -45,13 +54,20 @@ class Cell:
 LATER: dict[str, Any] = {"voxel": 0.0, "crop": "both", "surface": "none", "turn": 0.0}
 # no cell has pairs, so that pull changes no row
 LATER_SETTINGS: dict[str, Any] = {"coarse_steps": 0, "reach": 0.0, "sample": 0, "sample_first": 0, "pull": PULL}
+# every row of before is by the Gaussian kernel, as its settings say
+LATER_SETTINGS |= {"kernel": "gaussian", "geodesic_share": 1.0, "neighbours": NEIGHBOURS, "flexibility": "given"}
 
 AXES = ["shape", "shape_source", *(f.name for f in fields(SynthesisSettings)), "seed"]
 
 
 @dataclass(frozen=True)
 class MethodEntry:
-    """One entry of the list of methods: the YAML's name, the method's file and what differs from its defaults.
+    """One entry of the list of methods.
+
+    Attributes:
+        name: of the YAML.
+        method: of the method's file.
+        options: what differs from the method's defaults.
 
     Raises:
         ValueError: no such method file, or an option that its settings do not have (names the nearest one).

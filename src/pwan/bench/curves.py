@@ -20,7 +20,7 @@ def median_curves(per_trial: Sequence[Mapping[str, np.ndarray]]) -> pd.DataFrame
 
     Returns:
         "step", ascending, and those of "mse", "loss", "threshold" and "gradient_norm" that a trial knows: a line for
-        each step at which one is known, NaN where another is not. Trials that have ended count no more.
+        each step at which one is known, NaN where another is not. Trials that have ended do not count.
 
     Raises:
         ValueError: a trial's ``curve_step`` and ``curve_mse`` differ in length.

@@ -22,23 +22,30 @@ from pwan.problem import FAILED, mean_squared_error
 from pwan.synthesis import make_problem
 
 STOPPED, NOT_RUN = "stopped", "not run"
-STARTUP = 300.0  # seconds that a process may take to start or to make a problem
-MEMORY_WORDS = ("allocate", "MemoryError", "bad_alloc")  # of numpy, torch and C++ when there is no more
+STARTUP = 300.0  # seconds that a process may take to start or to make a problem; chosen by eye
+MEMORY_WORDS = ("allocate", "MemoryError", "bad_alloc")  # of numpy, torch and C++ when it has run out
 READY = "ready"
 
 
 @dataclass(frozen=True)
 class Work:
-    """What one process measures: some repeats of one method at one size."""
+    """What one process measures.
+
+    Attributes:
+        cell: whose problems are registered.
+        entry: the method.
+        repeats: numbers of the trials.
+        memory: bytes that the process may take.
+    """
 
     cell: Cell
     entry: MethodEntry
     repeats: tuple[int, ...]
-    memory: int  # bytes that the process may take
+    memory: int
 
 
 def measure(work: Work, limit: float, on_wait: Callable[[], Any] = lambda: None) -> Iterator[Row]:
-    """A row for each repeat of the work, as they come; after one that is stopped or not run there is no other.
+    """A row for each repeat of the work, as they come. After one that is stopped or not run no other follows.
 
     Args:
         work: what to measure.
@@ -67,7 +74,7 @@ def measure(work: Work, limit: float, on_wait: Callable[[], Any] = lambda: None)
                 process.join()
                 row = {
                     "status": STOPPED,
-                    "reason": f"the process ended with exit code {process.exitcode}, as a rule for want of memory",
+                    "reason": f"the process ended with exit code {process.exitcode}, usually for lack of memory",
                 }
             yield {"trial": repeat, **row}
             if row["status"] in (STOPPED, NOT_RUN):

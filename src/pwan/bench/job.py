@@ -22,19 +22,28 @@ from pwan.problem import FAILED, OK, RegistrationProblem, mean_squared_error
 from pwan.shapes import Shape
 from pwan.synthesis import make_problem
 
-BATCH_POINTS = 200_000  # source points of a batch
+BATCH_POINTS = 200_000  # source points of a batch, so few that a GPU's memory surely holds them; chosen by eye
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one method in one cell."""
+    """What became of one method in one cell.
+
+    Attributes:
+        method: its name.
+        settings: the hash of its rows.
+        ran: trials that were run.
+        skipped: trials whose rows existed already.
+        failed: trials that were run and failed.
+        error: why the job as a whole failed; empty where it did not.
+    """
 
     method: str
     settings: str
     ran: int
     skipped: int
     failed: int
-    error: str = ""  # why the job as a whole failed
+    error: str = ""
 
     def sentence(self) -> str:
         text = f"{self.method}: {self.ran} trials run, {self.skipped} were there already, {self.failed} failed"
@@ -43,7 +52,7 @@ class Outcome:
 
 @dataclass
 class _State:
-    """What a running job has come to."""
+    """How far a running job is: trials recorded, trials failed, and trials of a batch that raised, to be run again."""
 
     recorded: int = 0
     failed: int = 0
@@ -52,7 +61,20 @@ class _State:
 
 
 class Job:
-    """One method in one cell, with its rows in an open file; ``resolved`` are the method's settings as used in it."""
+    """One method in one cell.
+
+    Args:
+        cell: whose problems are registered.
+        entry: the method.
+        shape: of the cell.
+        folder: of the cell's results.
+        rows: of this folder, open.
+        trainer: who drives PWAN's steps.
+        resolved: the method's settings as used in this cell.
+
+    Raises:
+        ValueError: settings that the trainer cannot run.
+    """
 
     def __init__(
         self,
@@ -125,11 +147,11 @@ class Job:
         return [trials[start : start + at_once] for start in range(0, len(trials), at_once)]
 
     def finished(self) -> list[Row]:
-        """The rows that are there, of any trial."""
+        """The rows that exist, of any trial."""
         return [row for row in newest(self.rows.rows) if row["settings"] == self.settings]
 
     def _known(self, trials: int) -> dict[int, Row]:
-        """The rows that are there of the trials that were asked for."""
+        """The rows that exist of the trials that were asked for."""
         return {row["trial"]: row for row in self.finished() if row["trial"] < trials}
 
     def _all_failed(self, trials: int) -> str:

@@ -17,13 +17,15 @@ def measures(problem: RegistrationProblem, k: int, moved: np.ndarray) -> dict[st
     """Measures of problem k of a batch, whose source (r, D) was moved to ``moved``; NaN where nothing can be measured.
 
     Returns:
-        mse_partnered: the mean squared error over the source points that have a partner: a reference point within 3
-            times the median distance of the reference's points to their nearest neighbour, of where the source point
-            belongs. Where the reference was cropped, the others belong to what is missing.
-        near: the share of those within 5% of the truth's RMS radius of where they belong.
-        edge_stretch: of the distances of each source point to its 6 nearest neighbours, as registered and as they ought
-            to be, the 95% quantile of the relative error: small also where all moved wrongly together, large where a
-            limb was torn or has collapsed.
+        By their names:
+
+        - mse_partnered: the mean squared error over the source points that have a partner: a reference point within 3
+          times the median distance of the reference's points to their nearest neighbour, of where the source point
+          belongs. Where the reference was cropped, the others belong to what is missing.
+        - near: the share of those within 5% of the truth's RMS radius of where they belong.
+        - edge_stretch: of the distances of each source point to its 6 nearest neighbours, as registered and as they
+          ought to be, the 95% quantile of the relative error: small also where all moved wrongly together, large where
+          a limb was torn or has collapsed.
     """
     assert problem.truth is not None
     source, reference, truth = (x[k].numpy() for x in (problem.source, problem.reference, problem.truth))

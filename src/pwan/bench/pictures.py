@@ -28,11 +28,13 @@ class Shown:
         self.shown: dict[str, str] = json.loads(self.path.read_text()) if self.path.exists() else {}
 
     def update(self, name: str, settings: str, *, fresh: bool, draw: Callable[[Path], Any] | None) -> Path | None:
-        """Draw a picture where it is not there, shows other settings or ``fresh`` rows have come.
+        """Draw a picture where it is missing, shows other settings or new rows have come.
 
         Args:
-            name: of the file. settings: what it is to show. draw: writes it, or None where it cannot be drawn: one
-                that is there is then removed.
+            name: of the file.
+            settings: what it is to show.
+            fresh: whether new rows have come.
+            draw: writes it, or None where it cannot be drawn: an earlier one is then removed.
 
         Returns:
             The picture, or None.
@@ -57,7 +59,7 @@ class Shown:
 
 
 def worst_median_best(job: Job, rows: Sequence[Row]) -> Callable[[Path], Any] | None:
-    """What draws the worst, median and best of the trials whose points are there; None where there are none.
+    """What draws the worst, median and best of the trials whose points were kept; None where there are none.
 
     Failed ones count as the worst.
     """
@@ -132,8 +134,8 @@ def course(job: Job) -> Callable[[Path], Any] | None:
     if not job.kept(0).exists():
         return None
     with np.load(job.kept(0)) as arrays:
-        there = {"potential", "snapshots", "curve_mse"} <= set(arrays)
-    return (lambda path: _draw_course(job, path)) if there else None
+        complete = {"potential", "snapshots", "curve_mse"} <= set(arrays)
+    return (lambda path: _draw_course(job, path)) if complete else None
 
 
 def kept_curves(job: Job, rows: Sequence[Row]) -> list[dict[str, np.ndarray]]:

@@ -28,7 +28,13 @@ _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a task gave no result: one line for a table, the traceback for a log, and whether a package is missing."""
+    """Why a task gave no result.
+
+    Attributes:
+        reason: one line for a table.
+        details: the traceback for a log.
+        missing_package: whether a package is missing.
+    """
 
     reason: str
     details: str = ""
@@ -49,8 +55,9 @@ def run_tasks(
     started, and ended again whatever happens, a KeyboardInterrupt included.
 
     Args:
-        function: a function of a module (spawned processes import it); calls ``report(x)`` to tell its progress.
+        function: a function of a module (spawned processes import it); calls ``report(x)`` to report its progress.
         tasks: anything picklable; taken one at a time, when a worker is free.
+        workers: how many processes; 0 or 1 for this one.
         on_done: called with the task's number and the function's result or a ``Failure``.
         on_progress: called with the task's number and what the function reported.
     """

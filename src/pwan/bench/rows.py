@@ -26,7 +26,7 @@ class RowFile:
 
     Raises:
         BlockingIOError: another process is writing rows in this folder. The lock dies with its holder.
-        ValueError: a line, other than a last one that was cut off, is no row.
+        ValueError: a line, other than a last one that was cut off, is not a row.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -17,7 +17,8 @@ class TrackingSettings:
     Attributes:
         wandb: write W&B runs at all.
         mode: "offline"; "online" and "auto" upload where the user is logged in, and are offline elsewhere.
-        project, entity: where the runs belong in W&B.
+        project: where the runs belong in W&B.
+        entity: the user or team whose project it is; None for W&B's own default.
     """
 
     wandb: bool = True
@@ -28,7 +29,7 @@ class TrackingSettings:
 
 @dataclass(frozen=True)
 class TrainerSettings:
-    """The group ``trainer``: who drives PWAN's steps; other methods are not concerned.
+    """The group ``trainer``: who drives PWAN's steps. It does not concern other methods.
 
     Attributes:
         name: "loop", a plain loop; "lightning", a PyTorch Lightning trainer around the same solver, with the same rows;

@@ -51,7 +51,7 @@ def summarise(rows: Iterable[Row]) -> pd.DataFrame:
     A failed trial counts in ``trials`` and ``failed``, and as an infinite error in the medians, the quartiles
     (``mse_q25``, ``mse_q75``: linear between the two values beside them) and the maximum (a median over survivors would
     flatter the method that fails most). ``mse_std`` is the sample standard deviation over
-    the trials that did not fail: with a failure there is no other finite answer; ``failed`` stands beside it.
+    the trials that did not fail: with a failure no other answer is finite; ``failed`` is the column beside it.
     ``mse_normalised_median``, and those of the unrefined and the partnered points, are medians of the errors over the
     truth's mean squared radius, so without a unit; see :mod:`pwan.bench.measures` for the latter, ``near_median`` (0
     where a trial failed) and ``edge_stretch_median``. Older rows have none of these three.
@@ -81,7 +81,7 @@ def compare(rows: Iterable[Row]) -> pd.DataFrame:
         first = groups[0].iloc[0]["method"]
         ours = [group for group in groups if group.iloc[0]["method"] == first]
         others = [group for group in groups if group.iloc[0]["method"] != first]
-        lines += [_pair(one, other, error) for one in ours for other in others for error in ERRORS]
+        lines += [_paired(own, other, error) for own in ours for other in others for error in ERRORS]
     return pd.DataFrame([line for line in lines if line["trials"]], columns=PAIRED_COLUMNS)
 
 
@@ -161,12 +161,12 @@ def _quantile(ordered: np.ndarray, share: float) -> float:
     return float(low if low == high else low + (place - np.floor(place)) * (high - low))
 
 
-def _pair(one: pd.DataFrame, other: pd.DataFrame, error: str) -> dict[str, object]:
-    a, b = _errors(one, error).align(_errors(other, error), join="inner")
+def _paired(own: pd.DataFrame, other: pd.DataFrame, error: str) -> dict[str, object]:
+    a, b = _errors(own, error).align(_errors(other, error), join="inner")
     ours, theirs = a.to_numpy(), b.to_numpy()
     both_failed = np.isinf(ours) & np.isinf(theirs)
     difference = np.where(both_failed, 0.0, ours) - np.where(both_failed, 0.0, theirs)  # (trials,)
-    first, second = one.iloc[0], other.iloc[0]
+    first, second = own.iloc[0], other.iloc[0]
     line = {
         "experiment": first["experiment"],
         **{name: first[name] for name in AXES},

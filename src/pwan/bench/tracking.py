@@ -39,6 +39,10 @@ def track(
     """Write one finished run below ``folder/wandb``.
 
     Args:
+        folder: of the cell's results.
+        settings: whether and where to track.
+        experiment: the run's group in W&B.
+        method: the run's kind in W&B.
         config: the resolved configuration of this cell and method.
         rows: the trials of this cell and method; become a Table.
         summary: this method's line of summary.csv; its medians become summary metrics (W&B computes none itself).

@@ -23,18 +23,29 @@ from pwan.bench.settings import LOOP, TrainerSettings
 from pwan.devices.ranks import devices_here
 from pwan.devices.threads import threads
 from pwan.problem import FAILED, OK, Observer, Progress, RegistrationProblem, RegistrationResult, mean_squared_error
-from pwan.registration import coarse, dealt
+from pwan.registration import dealt, flexibility
 from pwan.registration.settings import PwanSettings
 
-REPORT_EVERY = 0.5  # seconds between two reports of a running registration
-CURVE_POINTS = 50  # errors measured on the way, at most about twice as many
-SNAPSHOTS = (1 / 40, 1 / 8)  # of the way, in steps: the source moves most at first
-CHUNK = 16384  # points at which the gradient of a potential is taken at once
+REPORT_EVERY = 0.5  # seconds between two reports of a running registration; chosen by eye
+CURVE_POINTS = 50  # errors measured on the way, at most about twice as many; chosen by eye
+# shares of all steps, after which the source is kept: it moves most at first; chosen by eye
+SNAPSHOTS = (1 / 40, 1 / 8)
+CHUNK = 16384  # points at which the gradient of a potential is taken at once; chosen by eye
 
 
 @dataclass(frozen=True)
 class Task:
-    """Trials to register as one batch. The arrays are numpy's: torch would send them through shared memory."""
+    """Trials to register as one batch.
+
+    Attributes:
+        method: of the method's file.
+        options: what differs from the method's defaults.
+        trials: their numbers.
+        seeds: one for each trial.
+        arrays: the fields of the problem; numpy's, since torch would send them through shared memory.
+        one_thread: whether one thread does the work.
+        trainer: who drives PWAN's steps.
+    """
 
     method: str
     options: dict[str, Any]
@@ -65,9 +76,14 @@ class Task:
 
 @dataclass(frozen=True)
 class Trial:
-    """What one registration gave: the measured columns of its row, and the arrays that pictures need.
+    """What one registration gave.
 
-    The arrays: ``transformed``, ``transformed_unrefined`` (r, D), ``matched`` (r,), ``reference_matched`` (q,);
+    Attributes:
+        trial: its number.
+        measured: the measured columns of its row.
+        arrays: what pictures need.
+
+    The arrays are ``transformed``, ``transformed_unrefined`` (r, D), ``matched`` (r,), ``reference_matched`` (q,);
     ``curve_step`` and ``curve_mse`` (k,), the error on the way, of a trial run alone; ``history_<name>``, one number a
     step, of methods that have a history; ``potential``, ``gradient_norm`` (r,) at the source before refinement and
     ``reference_potential``, ``reference_gradient_norm`` (q,), of methods with a potential; ``snapshot_step`` (s,) and
@@ -80,7 +96,7 @@ class Trial:
 
 
 def register_trials(task: Task, report: Report) -> list[Trial]:
-    """Register the task's problems; reports (share done, current MSE averaged over the batch) now and then."""
+    """Register the task's problems. Every half second it reports the share done and the batch's mean MSE."""
     with threads(1 if task.one_thread else None):
         return _register(task, report)
 
@@ -195,13 +211,13 @@ def _drive(task: Task, problem: RegistrationProblem, observer: Observer) -> Regi
     if task.trainer.name == "lightning" and isinstance(settings, PwanSettings):
         from pwan import lightning  # takes seconds to import, so only when it is asked for
 
-        return coarse.register(problem, settings, seeds=seeds, observer=observer, drive=lightning.register)
+        return flexibility.register(problem, settings, seeds=seeds, observer=observer, drive=lightning.register)
     if shared := devices_of(task.method, task.trainer):
         devices = shared["devices"]
         if task.trainer.name == "gpu":  # this worker's own
             devices = [devices_here(task.trainer.devices, "gpu")[worker_number() % task.trainer.devices]]
         drive = partial(dealt.register, devices=devices)
-        return coarse.register(problem, settings, seeds=seeds, observer=observer, drive=drive)
+        return flexibility.register(problem, settings, seeds=seeds, observer=observer, drive=drive)
     return methods.run(task.method, problem, task.options, seeds=seeds, observer=observer)
 
 
@@ -235,7 +251,7 @@ def _finite(value: float) -> float | None:
 
 
 def _digest(problem: RegistrationProblem, k: int) -> str:
-    """Twelve hex digits of the points that problem k gives to a method: equal ones are the very same problem."""
+    """Twelve hex digits of the points that problem k gives to a method: equal digits mean the same problem."""
     digest = hashlib.sha256()
     for points in (problem.source[k], problem.reference[k]):
         digest.update(np.ascontiguousarray(points.numpy()).tobytes())

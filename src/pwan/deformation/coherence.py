@@ -1,6 +1,7 @@
 """The coherence energy of the displacement (Eq. bending), batched over B problems.
 
-C = lambda Tr(V^T (sigma I + G)^-1 V) with the Gaussian kernel G of the source points, in Nystrom form G = Phi Phi^T.
+C = lambda Tr(V^T (sigma I + G)^-1 V) with a kernel G of the source points in low-rank form, G = Phi Phi^T: the Gaussian
+(:func:`pwan.deformation.factors.nystrom`), or that of distances along the shape (:mod:`pwan.deformation.geodesic`).
 With the eigenvectors of Phi^T Phi, Psi = Phi E has orthogonal columns of squared length s, and
 
 - modes: V = Psi W, so C = lambda sum_k s_k / (s_k + sigma) |W_k|^2: only smooth displacements exist;
@@ -11,37 +12,49 @@ With the eigenvectors of Phi^T Phi, Psi = Phi E has orthogonal columns of square
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from pwan.deformation.factors import nystrom
-from pwan.deformation.kernels import KernelSum
+from pwan.deformation.factors import Agree, as_it_is, draw_centres, nystrom
+from pwan.deformation.geodesic import geodesic_factor
+from pwan.deformation.kernels import Displacement
+from pwan.deformation.settings import Kernel
+
+
+class Factor(Protocol):
+    """A low-rank factor of a kernel, G = Phi Phi^T, and its displacements on all of space."""
+
+    def basis(self, points: Tensor) -> Tensor:
+        """Phi at the source points (B, r, D): (B, r, k)."""
+        ...
+
+    def on_space(self, coefficients: Tensor, affine: Tensor) -> Sequence[Displacement]:
+        """V = Phi coefficients (B, k, D) on all of space, beside an affine part (B, D, D)."""
+        ...
 
 
 class Coherence:
     """The kernel's eigenbasis on the source points.
 
+    Args:
+        source: (B, r, D) float64.
+        factor: of the kernel, in the units of the source.
+        agree: makes what it is given the same in all processes that share the source: eigenvectors have no sign of
+            their own.
+
     Attributes:
         basis: (B, r, k) Psi, orthogonal columns with squared lengths ``spectrum`` (B, k).
-        factor, vectors: Phi and E (B, k, k), float64; Psi = Phi E at any points.
+        spectrum: (B, k), the largest first.
+        factor: Phi.
+        vectors: E (B, k, k), float64; Psi = Phi E.
     """
 
-    def __init__(
-        self,
-        source: Tensor,
-        centres: Tensor,
-        beta: float,
-        agree: Callable[[Tensor], Tensor] = lambda of_this_process: of_this_process,
-    ) -> None:
-        """source (B, r, D) float64, centres (B, k) indices; beta in the units of the source. ``agree`` makes
-        what it is given the same in all processes that share the source: eigenvectors have no sign of their own.
-        """
-        factor = nystrom(source, centres, beta)
-        self.factor = replace(factor, whitening=agree(factor.whitening))
-        phi = self.factor.basis(source)  # (B, r, k)
+    def __init__(self, source: Tensor, factor: Factor, agree: Agree = as_it_is) -> None:
+        self.factor = factor
+        phi = factor.basis(source)  # (B, r, k)
         spectrum, vectors = torch.linalg.eigh(phi.mT @ phi)
         self.spectrum = agree(spectrum).flip(-1).clamp(min=0.0)  # (B, k), largest first
         self.vectors = agree(vectors).flip(-1)  # (B, k, k)
@@ -57,16 +70,37 @@ class Coherence:
         part.basis, part.spectrum = own(self.basis), self.spectrum.to(device)
         return part
 
-    def on_space(self, coefficients: Tensor) -> list[KernelSum]:
-        """V = Psi W as a function on all of space, one for each problem; coefficients W (B, k, D)."""
-        weights = self.factor.weights(self.vectors @ coefficients.to(self.vectors))  # (B, k, D)
-        return [
-            KernelSum(centres.clone(), of_centres.clone(), "gaussian", self.factor.beta)
-            for centres, of_centres in zip(self.factor.centres, weights, strict=True)
-        ]
+    def on_space(self, coefficients: Tensor, affine: Tensor) -> list[Displacement]:
+        """V = Psi W as a function on all of space, one for each problem; W (B, k, D), beside A (B, D, D)."""
+        return [*self.factor.on_space(self.vectors @ coefficients.to(self.vectors), affine)]
 
     def gradient(self, displacement: Tensor, sigma: float) -> Tensor:
         """(sigma I + G)^-1 V for a free displacement V (B, r, D): half the gradient of Tr(V^T (sigma I + G)^-1 V)."""
         weight = 1.0 / (sigma + self.spectrum)  # (B, k); (sigma I + Psi^T Psi)^-1
         projected = weight[..., None] * (self.basis.mT @ displacement)  # (B, k, D)
         return (displacement - self.basis @ projected) / sigma
+
+
+def coherence_of(
+    source: Tensor, faces: Tensor | None, kernel: Kernel, seeds: Sequence[int], agree: Agree = as_it_is
+) -> Coherence:
+    """The coherence of the chosen kernel.
+
+    Args:
+        source: (B, r, D) float64, normalised.
+        faces: (B, F, 3) rows of the source, or None; the geodesic kernel's ways go along their edges.
+        kernel: which, and how wide.
+        seeds: one for each problem; the kernel's centres are drawn by it.
+        agree: see :class:`Coherence`.
+
+    Raises:
+        ValueError: faces that name no point.
+    """
+    if kernel.kind == "gaussian":
+        centres = draw_centres(source.shape[1], kernel.rank, seeds)
+        return Coherence(source, nystrom(source, centres, kernel.beta, agree=agree), agree)
+    of_each = [None] * len(source) if faces is None else [of_one.numpy() for of_one in faces]
+    factor = geodesic_factor(
+        source, of_each, kernel.rank, kernel.beta, kernel.share, seeds, agree, neighbours=kernel.neighbours
+    )
+    return Coherence(source, factor, agree)

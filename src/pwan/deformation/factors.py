@@ -7,7 +7,7 @@ synthesis's. :func:`pivoted_cholesky` takes as many as an error needs, of the wh
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,10 +16,17 @@ from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 from torch import Tensor
 
-from pwan.deformation.kernels import gaussian_kernel
+from pwan.deformation.kernels import KernelSum, gaussian_kernel
 from pwan.randomness import numpy_generator
 
+Agree = Callable[[Tensor], Tensor]
+
 CHOLESKY_TOLERANCE = 1e-12  # largest error of an entry of the factored kernel, whose largest entry is 1
+
+
+def as_it_is(of_this_process: Tensor) -> Tensor:
+    """What a process that works alone agrees on with all others."""
+    return of_this_process
 
 
 @dataclass(frozen=True)
@@ -46,8 +53,17 @@ class Nystrom:
         (B, k, D)."""
         return self.whitening @ coefficients
 
+    def on_space(self, coefficients: Tensor, affine: Tensor) -> list[KernelSum]:
+        """V = Phi coefficients (B, k, D) on all of space, for each problem; ``affine`` (B, D, D) plays no part."""
+        return [
+            KernelSum(centres.clone(), weights.clone(), "gaussian", self.beta)
+            for centres, weights in zip(self.centres, self.weights(coefficients), strict=True)
+        ]
 
-def nystrom(points: Tensor, indices: Tensor, beta: float, *, tolerance: float | None = None) -> Nystrom:
+
+def nystrom(
+    points: Tensor, indices: Tensor, beta: float, *, tolerance: float | None = None, agree: Agree = as_it_is
+) -> Nystrom:
     """The Nystrom factor of each problem's Gaussian kernel.
 
     Args:
@@ -56,6 +72,7 @@ def nystrom(points: Tensor, indices: Tensor, beta: float, *, tolerance: float | 
         beta: the kernel's width, in the units of the points.
         tolerance: eigenvalues below this share of the largest are dropped, since rounding alone decides their sign and
             the factor divides by their roots; 1e-6 for float32 and 1e-10 for float64 when not given.
+        agree: makes a matrix the same in all processes that build this factor.
 
     Raises:
         ValueError: beta not positive, or indices not of shape (B, k) with 1 <= k <= n.
@@ -72,7 +89,7 @@ def nystrom(points: Tensor, indices: Tensor, beta: float, *, tolerance: float | 
     values, vectors = torch.linalg.eigh(gaussian_kernel(exact, exact, beta))  # (B, k), (B, k, k)
     kept = values > tolerance * values[:, -1:]
     inverse_roots = torch.where(kept, values.clamp_min(torch.finfo(values.dtype).tiny).rsqrt(), 0.0)  # (B, k)
-    return Nystrom(centres, (vectors * inverse_roots.unsqueeze(1)).to(points.dtype), beta)
+    return Nystrom(centres, agree((vectors * inverse_roots.unsqueeze(1)).to(points.dtype)), beta)
 
 
 def draw_centres(points: int, rank: int, seeds: Sequence[int]) -> Tensor:

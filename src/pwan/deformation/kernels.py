@@ -7,7 +7,7 @@ its denominator; the paper's text calls it rho, so rho = 2 beta^2. The thin-plat
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 import torch
@@ -16,6 +16,37 @@ from scipy.special import xlogy
 from torch import Tensor
 
 KernelName = Literal["gaussian", "thin_plate"]
+
+
+class Displacement(Protocol):
+    """V on all of space, in normalised coordinates.
+
+    Attributes:
+        kind: its name in a file, and that of its kernel where it is a sum of kernels.
+        width: of a Gaussian kernel, else None.
+        centres: (k, D), the points that it is made from.
+    """
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def width(self) -> float | None: ...
+
+    @property
+    def centres(self) -> Tensor: ...
+
+    def __call__(self, points: Tensor) -> Tensor:
+        """V at points (M, D): (M, D)."""
+        ...
+
+    def gradient(self, points: Tensor) -> Tensor:
+        """d V_j / d x_i at points (M, D): (M, D, D)."""
+        ...
+
+    def arrays(self) -> dict[str, Tensor]:
+        """All that it is made of, by the names of its fields."""
+        ...
 
 
 def gaussian_kernel(x: Tensor, y: Tensor, beta: float) -> Tensor:
@@ -42,9 +73,11 @@ class KernelSum:
     """V(x) = sum_l K(x, c_l) w_l in normalised coordinates; with no centres it is zero.
 
     Attributes:
-        centres: (k, D). weights: (k, D).
+        centres: (k, D) c.
+        weights: (k, D) w.
         kernel: "gaussian", exp(-d^2 / (2 beta^2)); or "thin_plate", d^2 log d in 2-D and -d in 3-D
-            (:func:`thin_plate_kernel`). beta: the Gaussian's width.
+            (:func:`thin_plate_kernel`).
+        beta: the Gaussian's width.
     """
 
     centres: Tensor
@@ -62,6 +95,20 @@ class KernelSum:
     def of_arrays(cls, centres: np.ndarray, weights: np.ndarray, kernel: KernelName, beta: float = 1.0) -> KernelSum:
         """Of a method that computes with numpy: centres (k, D) and weights (k, D), normalised, copied."""
         return cls(torch.from_numpy(centres.copy()), torch.from_numpy(weights.copy()), kernel, beta)
+
+    @property
+    def kind(self) -> str:
+        """The kernel's name."""
+        return self.kernel
+
+    @property
+    def width(self) -> float | None:
+        """The Gaussian's beta; None for another kernel."""
+        return self.beta if self.kernel == "gaussian" else None
+
+    def arrays(self) -> dict[str, Tensor]:
+        """Centres and weights."""
+        return {"centres": self.centres, "weights": self.weights}
 
     def __call__(self, points: Tensor) -> Tensor:
         """V at points (M, D): (M, D), all at once."""

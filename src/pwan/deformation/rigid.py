@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from scipy.spatial.transform import Rotation
 from torch import Tensor
@@ -23,8 +24,32 @@ def orthogonal_rotation(rows: Tensor) -> Tensor:
     return torch.from_numpy(Rotation.from_rotvec(vectors.cpu().numpy()).as_matrix()[:, :d, :d]).to(vectors)
 
 
+def nearest_rotation(covariance: np.ndarray) -> np.ndarray:
+    """The rotation R that takes centred points p nearest to their goals g as p R, in least squares (Kabsch 1976).
+
+    Args:
+        covariance: (..., D, D), the weighted sum of p^T g over the points; p and g are rows.
+
+    Returns:
+        (..., D, D), never a mirror image.
+    """
+    left, _, right = np.linalg.svd(covariance)
+    left[..., -1] *= np.sign(np.linalg.det(left @ right))[..., None]
+    return left @ right
+
+
 def rigid_fit(y: Tensor, weight: Tensor, image: Tensor, current: Tensor) -> Tensor:
-    """Weighted Procrustes: the rotation and translation that bring y onto image / weight."""
+    """The rotation and translation that bring y onto image / weight, by weighted least squares (Procrustes).
+
+    Args:
+        y: (B, r, D).
+        weight: (B, r, 1).
+        image: (B, r, D), the goals times their weights.
+        current: (B, P, D) parameters; rows below these two are kept.
+
+    Returns:
+        (B, P, D), a rotation matrix above a translation.
+    """
     d, total = y.shape[-1], weight.sum(1, keepdim=True).clamp(min=1e-12)
     y_mean, x_mean = (weight * y).sum(1, keepdim=True) / total, image.sum(1, keepdim=True) / total
     covariance = torch.bmm((y - y_mean).mT, image - weight * x_mean)  # (B, D, D)
@@ -37,10 +62,19 @@ def rigid_fit(y: Tensor, weight: Tensor, image: Tensor, current: Tensor) -> Tens
     return out
 
 
-def rigid_parameters(current: Tensor, start: Tensor) -> Tensor:
-    """The rotation vector of each rotation, in the strict upper triangle as :func:`rotation_matrix` wants it."""
+def rigid_parameters(current: Tensor, like: Tensor) -> Tensor:
+    """Rotations and translations as a rigid transform's parameters.
+
+    Args:
+        current: (B, D + 1, D), a rotation matrix above a translation.
+        like: (B, P, D) parameters whose dtype is kept.
+
+    Returns:
+        (B, P, D), the rotation vector in the strict upper triangle as :func:`rotation_matrix` takes it, above the
+        translation.
+    """
     d = current.shape[-1]
-    out = start.clone()
+    out = like.clone()
     out[:, :d], out[:, d] = 0.0, current[:, d].to(out.dtype)
     for k, rotation in enumerate(current[:, :d].cpu()):
         out[k, :d] = rotation_logarithm(rotation).triu(1).to(out.dtype)

@@ -1,9 +1,9 @@
 """A found transform as a function on all of space: y -> y A + t + V(y), its Jacobian, and where it folds.
 
-The displacement is V(y) = sum_l K(y, c_l) w_l, a kernel sum around a few centres. PWAN's is the out-of-sample Nystrom
-extension of its modes: V = Psi W with Psi = Phi E and Phi(y) = K(y, landmarks) U S^(-1/2), so the landmarks are the
-centres and w = U S^(-1/2) E W. The same form holds the displacements of CPD and BCPD (Gaussian kernels) and
-thin-plate splines.
+The displacement is V(y) = sum_l K(y, c_l) w_l, a kernel sum around a few centres, or it is known at the points of a
+shape and led on from there (:mod:`pwan.deformation.surface_map`). PWAN's is the out-of-sample Nystrom
+extension of its modes: V = Psi W with Psi = Phi E and Phi(y) = K(y, centres) U S^(-1/2), so w = U S^(-1/2) E W. The
+same form holds the displacements of CPD and BCPD (Gaussian kernels) and thin-plate splines.
 
 Shapes: M points, D coordinates, k centres. Points are rows, and a Jacobian's entry [i, j] is d moved_j / d y_i, so that
 the Jacobian of y -> y A is A.
@@ -12,7 +12,7 @@ the Jacobian of y -> y A is A.
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, get_args
@@ -22,7 +22,8 @@ import torch
 from torch import Tensor
 
 from pwan.arrays import real_array
-from pwan.deformation.kernels import KernelName, KernelSum
+from pwan.deformation.kernels import Displacement, KernelName, KernelSum
+from pwan.deformation.surface_map import SURFACE, SurfaceDisplacement
 from pwan.files import in_one_move
 from pwan.normalisation import Frame
 from pwan.words import transform_words
@@ -44,14 +45,16 @@ class SpaceTransform:
     them a Gaussian V fades and the affine part alone is left; a thin-plate V does not fade.
 
     Attributes:
-        frame: of this problem alone. affine: (D, D), translation: (1, D), displacement: in the frame's normalised
-            coordinates.
+        frame: of this problem alone; the other fields are in its normalised coordinates.
+        affine: (D, D) A.
+        translation: (1, D) t.
+        displacement: V.
     """
 
     frame: Frame
     affine: Tensor
     translation: Tensor
-    displacement: KernelSum
+    displacement: Displacement
 
     def __call__(self, points: Any) -> Any:
         """Where points (M, D) in input coordinates go: (M, D) float64.
@@ -105,8 +108,8 @@ class SpaceTransform:
         affine, translation, _ = self.frame.transform_to_input(self.affine[None], self.translation[None], none)
         v = self.displacement
         bent = {
-            "kernel": v.kernel,
-            "width": v.beta * float(self.frame.source_scale) if v.kernel == "gaussian" else None,
+            "kernel": v.kind,
+            "width": None if v.width is None else v.width * float(self.frame.source_scale),
             "centres": len(v.centres),
         }
         return {
@@ -117,20 +120,16 @@ class SpaceTransform:
         }
 
     def save(self, path: str | Path) -> None:
-        """Keep it whole in a file (npz, under the very name given), which appears in one move.
+        """Write all of it to a file (npz, under exactly the name given), which appears in one move.
 
         Raises:
             OSError: the file cannot be written.
         """
         v = self.displacement
-        arrays = {f.name: getattr(self.frame, f.name) for f in fields(Frame)} | {
-            "affine": self.affine,
-            "translation": self.translation,
-            "centres": v.centres,
-            "weights": v.weights,
-        }
+        arrays = {f.name: getattr(self.frame, f.name) for f in fields(Frame)} | v.arrays()
+        arrays |= {"affine": self.affine, "translation": self.translation}
         with in_one_move(Path(path)) as half, open(half, "wb") as file:
-            words = {"format": np.array(FORMAT), "kernel": np.array(v.kernel), "beta": np.array(v.beta)}
+            words = {"format": np.array(FORMAT), "kernel": np.array(v.kind), "beta": np.array(v.width or 1.0)}
             np.savez(file, **words, **{name: array.numpy() for name, array in arrays.items()})  # type: ignore[arg-type]
 
     @classmethod
@@ -138,17 +137,22 @@ class SpaceTransform:
         """The transform that :meth:`save` kept; it gives the same points to the bit.
 
         Raises:
-            OSError: no such file, or it cannot be read. ValueError: it holds no transform.
+            OSError: no such file, or it cannot be read.
+            ValueError: it does not hold a transform.
         """
         try:
             with open(path, "rb") as file, np.load(file, allow_pickle=False) as kept:
                 words = {name: kept[name].item() for name in ("format", "kernel", "beta")}
-                if words.pop("format") != FORMAT or words["kernel"] not in get_args(KernelName):
+                if words.pop("format") != FORMAT or words["kernel"] not in (*get_args(KernelName), SURFACE):
                     raise KeyError
                 arrays = {name: torch.from_numpy(kept[name]) for name in kept.files if name not in ("format", *words)}
             frame = Frame(*(arrays.pop(f.name) for f in fields(Frame)))
-            sums = KernelSum(arrays.pop("centres"), arrays.pop("weights"), **words)
-            return cls(frame=frame, displacement=sums, **arrays)
+            displacement: Displacement
+            if words["kernel"] == SURFACE:
+                displacement = SurfaceDisplacement(*(arrays.pop(f.name) for f in fields(SurfaceDisplacement)))
+            else:
+                displacement = KernelSum(arrays.pop("centres"), arrays.pop("weights"), **words)
+            return cls(frame=frame, displacement=displacement, **arrays)
         except (KeyError, ValueError, TypeError, EOFError, AttributeError, zipfile.BadZipFile):
             raise ValueError(
                 f"{path} does not hold a transform; expected a file that a transform's save() wrote ({FORMAT!r})"
@@ -180,7 +184,9 @@ class SpaceTransform:
         return out.to(points.device) if isinstance(points, Tensor) else out.numpy()
 
 
-def on_space(frame: Frame, affine: Tensor, translation: Tensor, displacements: list[KernelSum]) -> list[SpaceTransform]:
+def on_space(
+    frame: Frame, affine: Tensor, translation: Tensor, displacements: Sequence[Displacement]
+) -> list[SpaceTransform]:
     """The normalised maps (B, D, D), (B, 1, D) and their displacements as one transform of space for each problem."""
     return [
         SpaceTransform(frame.select(k), affine[k].double().clone(), translation[k].double().clone(), displacement)

@@ -12,14 +12,21 @@ from pwan.deformation.rigid import orthogonal_rotation, rotation_matrix
 
 
 class Transform:
-    """Parameters of the B transforms, in one tensor ``parameters`` (B, P, D): rows of A or the rotation vector, t, and
-    W or V.
+    """B transforms of one kind.
 
-    rigid: A in SO(D), as the exponential of a skew matrix: it stays a rotation whatever the step. affine: V = 0.
+    A rigid one has A in SO(D), as the exponential of a skew matrix: it stays a rotation whatever the step. Rigid and
+    affine ones have V = 0.
+
+    Args:
+        kind: "nonrigid", "affine" or "rigid".
+        source: (B, r, D) normalised.
+        basis: (B, r, k) for the modes; None for a free displacement.
+
+    Attributes:
+        parameters: (B, P, D), one below the other: the rows of A (or the rotation vector), t, and W or V.
     """
 
     def __init__(self, kind: TransformKind, source: Tensor, basis: Tensor | None) -> None:
-        """source (B, r, D) normalised; basis (B, r, k) for the modes, None for a free displacement."""
         b, r, d = source.shape
         self.kind, self.source, self.dimension = kind, source, d
         self.basis = basis if kind == "nonrigid" else None
@@ -74,9 +81,9 @@ class Transform:
         moved = torch.baddbmm(self.translation(parameters), self.source, self.affine(parameters))
         return moved + self.displacement(parameters) if self.kind == "nonrigid" else moved
 
-    def pull_back(self, gradient: Tensor, parameters: Tensor | None = None) -> Tensor:
-        """From the gradient with respect to the transformed points (B, r, D) to that of the parameters (B, P, D), at
-        these parameters or at the current ones."""
+    def parameter_gradient(self, gradient: Tensor, parameters: Tensor | None = None) -> Tensor:
+        """The gradient with respect to the parameters (B, P, D), from that with respect to the transformed points
+        (B, r, D); at these parameters or at the current ones."""
         out, d = torch.zeros_like(self.parameters), self.dimension
         affine_gradient = torch.bmm(self.source.mT, gradient)  # (B, D, D)
         if self.kind == "rigid":

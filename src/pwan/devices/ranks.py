@@ -28,7 +28,7 @@ from torch import Tensor
 from pwan.devices.threads import threads
 from pwan.transport.objective import largest_share
 
-TIMEOUT = timedelta(seconds=45)  # how long a rank waits for another one; one that has died is told at once as a rule
+TIMEOUT = timedelta(seconds=45)  # how long a rank waits for another one; the death of one is usually noticed at once
 DIGIT = 8  # bits of the potential that one round of the search for the threshold settles
 
 
@@ -39,7 +39,8 @@ class Ranks:
         group: of torch.distributed; None for a process alone.
 
     Attributes:
-        rank: number of this process. size: how many there are.
+        rank: number of this process, from 0.
+        size: how many processes there are.
         bytes_sent: payload of all reductions so far, in bytes, as this rank handed it over (what the backend makes of
             it on the wire depends on its algorithm; a ring sends it about twice).
         timed: whether to measure the time in reductions, waiting for the others included; see :meth:`seconds`.
@@ -54,12 +55,15 @@ class Ranks:
         self._marks: list[tuple[Any, Any]] = []
 
     def leave(self) -> None:
-        """Let go of the group: its threads end with the last reference to it, and one of them that still holds a tensor
-        when the interpreter ends aborts the process. A reduction after it raises RuntimeError."""
+        """Let go of the group. A reduction after it raises RuntimeError.
+
+        The group's threads end with the last reference to it. A thread that still holds a tensor when the interpreter
+        ends aborts the process.
+        """
         self.group = None
 
     def slice(self, count: int) -> slice:
-        """Which of this many points are this rank's: adjacent ones, and as many as any other's, or one less.
+        """Which of ``count`` points are this rank's: adjacent ones, as many as any other rank has or one less.
 
         Raises:
             ValueError: fewer points than ranks.
@@ -71,7 +75,7 @@ class Ranks:
         return slice(start, start + parts[self.rank])
 
     def parts(self, count: int) -> list[int]:
-        """How many of this many points each rank has."""
+        """How many of ``count`` points each rank has."""
         return [count * (k + 1) // self.size - count * k // self.size for k in range(self.size)]
 
     def sum(self, *tensors: Tensor) -> list[Tensor]:
@@ -100,7 +104,9 @@ class Ranks:
         points.
 
         Args:
-            values: (B, n) of this rank's points. mass: (B,) of all. weights: (B, n).
+            values: (B, n) of this rank's points.
+            mass: (B,) of all points.
+            weights: (B, n) of this rank's points.
         """
         if self.size == 1:
             return largest_share(values, mass, weights)
@@ -207,15 +213,17 @@ def _ascending_keys(values: Tensor) -> Tensor:
 
 
 def devices_here(count: int, kind: Literal["auto", "gpu", "cpu"] = "auto") -> list[str]:
-    """As many devices of this machine, as torch names them: "auto" takes GPUs where there are enough, else CPU ranks.
+    """The names, as torch spells them, of ``count`` devices of this machine.
+
+    "auto" takes GPUs where there are enough, else the CPU, once for each rank.
 
     Raises:
         ValueError: GPUs are asked for and there are fewer.
     """
-    there = torch.cuda.device_count()
-    if kind == "gpu" and there < count:
-        raise ValueError(f"kind=gpu needs {count} GPUs, but there are {there}; take fewer devices, or kind=cpu")
-    gpus = kind == "gpu" or (kind == "auto" and there >= count)
+    found = torch.cuda.device_count()
+    if kind == "gpu" and found < count:
+        raise ValueError(f"kind=gpu needs {count} GPUs, but there are {found}; take fewer devices, or kind=cpu")
+    gpus = kind == "gpu" or (kind == "auto" and found >= count)
     return [f"cuda:{k}" if gpus else "cpu" for k in range(count)]
 
 
@@ -224,8 +232,10 @@ def member(device: str, rank: int, size: int, meeting: Path | dist.Store) -> Ite
     """This process as one of ``size``, with one thread on the CPU; for one alone there is no group.
 
     Args:
-        device: "cpu" (gloo), or "cuda:0" and the like (nccl). meeting: where the ranks find each other: a file that is
-            not there yet, or a store.
+        device: "cpu" (gloo), or "cuda:0" and the like (nccl).
+        rank: of this process, from 0.
+        size: how many processes there are.
+        meeting: where the ranks find each other: a file that does not exist yet, or a store.
     """
     cpu = torch.device(device).type == "cpu"
     if not cpu:
@@ -256,8 +266,9 @@ def launch(work: Callable[..., Any], devices: Sequence[str], *arguments: Any) ->
     """Run ``work(ranks, device, *arguments)`` in a process for each device, and give back what rank 0's returns.
 
     Args:
-        work: a function of a module, since it is found by its name. devices: "cpu" for a rank on the CPU with one
-            thread, or "cuda:0" and the like.
+        work: a function of a module, since it is found by its name.
+        devices: "cpu" for a rank on the CPU with one thread, or "cuda:0" and the like.
+        arguments: what can be pickled.
 
     Raises:
         RuntimeError: a rank failed or died; the others are ended.

@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 @contextmanager
 def threads(count: int | None) -> Iterator[None]:
-    """Limit torch and the BLAS to so many threads; None leaves both as they are."""
+    """Limit torch and the BLAS to this number of threads; None leaves both as they are."""
     before = torch.get_num_threads()
     if count is not None:
         torch.set_num_threads(count)

@@ -21,7 +21,7 @@ import torch.distributed as dist
 
 from pwan.devices.ranks import Ranks, member
 
-GLANCE = 0.05  # seconds between two looks at the store
+POLL_SECONDS = 0.05  # between two looks at the store; chosen by eye
 
 
 @dataclass
@@ -29,7 +29,10 @@ class Crew:
     """The processes of one torchrun, as one of them sees it.
 
     Attributes:
-        rank: of this process. size: how many there are. calls: how often rank 0 has called so far.
+        store: torchrun's own, where the processes find each other.
+        rank: of this process, from 0.
+        size: how many processes there are.
+        calls: how often rank 0 has called so far.
     """
 
     store: Any
@@ -47,7 +50,7 @@ class Crew:
                 yield ranks
 
     def follow(self, do: Callable[..., Any]) -> None:
-        """Do what rank 0 calls for, ``do(ranks, device, *work)``, until it needs no more."""
+        """Do what rank 0 calls for, ``do(ranks, device, *work)``, until nothing is left to do."""
         while folder := self._call():
             devices, work = torch.load(Path(folder) / "work", map_location="cpu", weights_only=False)
             try:
@@ -73,7 +76,7 @@ class Crew:
 
     def _call(self) -> str:
         while not self.store.check([self._key()]):
-            time.sleep(GLANCE)
+            time.sleep(POLL_SECONDS)
         return self.store.get(self._key()).decode()
 
     def _key(self) -> str:

@@ -8,7 +8,7 @@ A method file ``methods/<name>.py`` defines
 - ``resolved(problem, settings) -> dict``, only where settings that are None follow from the problem: every setting as
   it is used for the problem.
 
-A method whose ``Settings`` have ``pull`` uses a problem's known pairs; the others refuse them.
+A method whose ``Settings`` have ``pull`` uses a problem's landmarks; the others refuse them.
 
 Files whose name begins with an underscore are not methods. A method file must import without its optional package.
 Where a method file loads torch or scipy, its ``Settings`` may stand in ``_settings/<name>.py``, which loads neither, so
@@ -65,19 +65,19 @@ def settings_class(name: str) -> type:
     return settings_of(__name__, name)
 
 
-def takes_pairs(name: str) -> bool:
-    """Whether a method can use known pairs of points: its settings say how they pull."""
+def takes_landmarks(name: str) -> bool:
+    """Whether a method can use landmarks: its settings say how they pull."""
     return "pull" in setting_names(name)
 
 
-def check_pairs(name: str) -> None:
-    """Refuse known pairs for a method that cannot use them.
+def check_landmarks(name: str) -> None:
+    """Refuse landmarks for a method that cannot use them.
 
     Raises:
-        ValueError: it cannot; names those that can.
+        ValueError: it cannot; names the methods that can.
     """
-    if not takes_pairs(name):
-        able = ", ".join(other for other in names() if takes_pairs(other))
+    if not takes_landmarks(name):
+        able = ", ".join(other for other in names() if takes_landmarks(other))
         raise ValueError(f"method {name} does not take landmarks; take one of {able}, or leave landmarks out")
 
 
@@ -142,10 +142,10 @@ def run(
     put over its defaults, or ``over`` an instance of its ``Settings``.
 
     Raises:
-        ValueError: a wrong option, a problem that the method cannot register, or known pairs that it cannot use.
+        ValueError: a wrong option, a problem that the method cannot register, or landmarks that it cannot use.
     """
     if problem.landmarks is not None:
-        check_pairs(name)
+        check_landmarks(name)
     from pwan.surroundings import undisturbed  # loads torch
 
     chosen = settings(name, options, over=over)

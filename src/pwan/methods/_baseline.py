@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-from pwan.deformation.kernels import KernelSum
+from pwan.deformation.kernels import Displacement, KernelSum
 from pwan.deformation.space import on_space
 from pwan.normalisation import Frame, Normalisation, normalise
 from pwan.problem import FAILED, OK, Observer, Progress, RegistrationProblem, RegistrationResult, SpaceMap, check_seeds
@@ -33,8 +33,12 @@ class Fit:
     """What a method found for one problem, in normalised coordinates: moved = source @ affine + translation + V.
 
     Attributes:
-        affine: (D, D). translation: (D,). displacement: (r, D), V.
-        steps: steps taken. stop_reason: in words. history: one number a step for each name.
+        affine: (D, D).
+        translation: (D,).
+        displacement: (r, D), V.
+        steps: steps taken.
+        stop_reason: in words.
+        history: one number a step for each name.
         on_space: makes V as a function of any point, asked for when the fit is good; None where the method knows it at
             the source points only.
     """
@@ -45,7 +49,7 @@ class Fit:
     steps: int
     stop_reason: str
     history: dict[str, list[float]] = field(default_factory=dict)
-    on_space: Callable[[], KernelSum] | None = None
+    on_space: Callable[[], Displacement] | None = None
 
     @classmethod
     def displaced(
@@ -54,7 +58,7 @@ class Fit:
         steps: int,
         stop_reason: str,
         history: dict[str, list[float]] | None = None,
-        on_space: Callable[[], KernelSum] | None = None,
+        on_space: Callable[[], Displacement] | None = None,
     ) -> Fit:
         """A map that is the identity plus a displacement (r, D)."""
         d = displacement.shape[1]
@@ -89,7 +93,7 @@ def register_each(
     translation, displacement = affine.new_zeros(b, 1, d), affine.new_zeros(b, r, d)
     seconds, steps, status, reasons = [shared] * b, [0] * b, [OK] * b, [""] * b
     history: list[dict[str, list[float]]] = [{} for _ in range(b)]
-    displacements: list[KernelSum | None] = [KernelSum.zero(d)] * b
+    displacements: list[Displacement | None] = [KernelSum.zero(d)] * b
     last = 0
     for k in range(b):
         started = time.perf_counter()
@@ -152,7 +156,7 @@ def unrefined_result(
     affine: torch.Tensor,
     translation: torch.Tensor,
     displacement: torch.Tensor,
-    displacements: list[KernelSum],
+    displacements: Sequence[Displacement],
     *,
     status: list[str],
     stop_reason: list[str],

@@ -19,17 +19,19 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.special import digamma
 
 from pwan.deformation.factors import Cholesky, pivoted_cholesky
+from pwan.deformation.rigid import nearest_rotation
 from pwan.methods._baseline import RegistrationFailedError
 from pwan.methods._settings.bcpd import UpdateSettings
 
 BLOCK_NUMBERS = 1 << 19  # matching probabilities held at once: 4 MB
 LOWEST_EXPONENT = -690.0  # exp underflows below, where processors become ten times slower
-TINY = 1e-300
+TINY = 1e-300  # keeps a division by zero away
 LEAST_MATCH = 1e-20  # the author's floor of nu
 LEAST_VARIANCE = 1e-9  # the sets agree to 3e-5 of a unit; below, rounding rules the updates
-MOST_VARIANCE = 1e12
-SCALES = (1e-3, 1e3)  # outside, the similarity has collapsed or exploded
-FLAT = 1e-3  # thinnest edge of the reference's box, as a share of its longest
+MOST_VARIANCE = 1e12  # units^2; above, the updates have run away; chosen by eye
+LEAST_SCALE = 1e-3  # below, the similarity has collapsed; chosen by eye
+MOST_SCALE = 1e3  # above, it has exploded; chosen by eye
+FLAT = 1e-3  # thinnest edge of the reference's box, as a share of its longest; chosen by eye
 
 
 @dataclass(frozen=True)
@@ -49,10 +51,16 @@ class Similarity:
 
 @dataclass(frozen=True)
 class Matching:
-    """What the matching probabilities P (M, N) amount to: P 1, P X, and sum_n |x_n|^2 of the matched share of x_n."""
+    """What the matching probabilities P (M, N) amount to.
 
-    matches: np.ndarray  # (M,), the paper's nu
-    points: np.ndarray  # (M, D)
+    Attributes:
+        matches: (M,), P 1, the paper's nu.
+        points: (M, D), P X.
+        square: the sum over n of |x_n|^2, each times the matched share of x_n.
+    """
+
+    matches: np.ndarray
+    points: np.ndarray
     square: float
 
 
@@ -61,8 +69,12 @@ class State:
     """Where the updates stand. moved = similarity.apply(source + displacement).
 
     Attributes:
-        coefficients: (K, D), with displacement = Phi coefficients. displacement: (M, D), the paper's v.
-        sigma2: variance of the matched points, for each coordinate. mixing: (M,), exp <ln alpha> of the paper.
+        similarity: s, R and t of the paper.
+        coefficients: (K, D), with displacement = Phi coefficients.
+        displacement: (M, D), the paper's v.
+        moved: (M, D), the source where the map takes it.
+        sigma2: variance of the matched points, for each coordinate.
+        mixing: (M,), exp <ln alpha> of the paper.
         matching: the one that this state was computed from; None at the start.
     """
 
@@ -81,7 +93,7 @@ def box_volume(reference: np.ndarray) -> float:
     return float(np.prod(np.maximum(edges, FLAT * edges.max())))
 
 
-def start(source: np.ndarray, reference: np.ndarray, gamma: float) -> State:
+def initial_state(source: np.ndarray, reference: np.ndarray, gamma: float) -> State:
     """The identity, with gamma^2 times the mean squared difference of all pairs as variance.
 
     Raises:
@@ -90,9 +102,9 @@ def start(source: np.ndarray, reference: np.ndarray, gamma: float) -> State:
     m, d = source.shape
     square = (source**2).sum(1).mean() + (reference**2).sum(1).mean() - 2 * source.mean(0) @ reference.mean(0)
     identity = Similarity(1.0, np.eye(d), np.zeros(d))
-    still = np.zeros((m, d))
+    no_displacement = np.zeros((m, d))
     sigma2 = _variance(gamma * gamma * float(square) / d)
-    return State(identity, np.zeros((0, d)), still, source, sigma2, np.full(m, 1 / m))
+    return State(identity, np.zeros((0, d)), no_displacement, source, sigma2, np.full(m, 1 / m))
 
 
 def _variance(sigma2: float) -> float:
@@ -107,7 +119,11 @@ def match(moved: np.ndarray, reference: np.ndarray, mixing: np.ndarray, sigma2: 
     P is computed in blocks of reference points and never held as a whole.
 
     Args:
-        mixing: (M,), b. outliers: c = w / (1 - w) (2 pi sigma^2)^(D/2) / V.
+        moved: (M, D), y.
+        reference: (N, D), x.
+        mixing: (M,), b.
+        sigma2: sigma^2.
+        outliers: c = w / (1 - w) (2 pi sigma^2)^(D/2) / V.
     """
     m, d = moved.shape
     # -|x - y|^2 / (2 sigma^2) as one matrix product, (n, D + 2) by (D + 2, M)
@@ -172,12 +188,10 @@ def procrustes(points: np.ndarray, partners: np.ndarray, weights: np.ndarray) ->
     centre, goal = weights @ points / total, weights @ partners / total  # (D,)
     points = points - centre
     covariance = (weights[:, None] * (partners - goal)).T @ points  # (D, D)
-    left, _, right = np.linalg.svd(covariance)
-    left[:, -1] *= np.sign(np.linalg.det(left @ right))  # a rotation, no mirror image
-    rotation = left @ right
+    rotation = nearest_rotation(covariance)
     spread = float(weights @ (points**2).sum(1))
     scale = float((rotation * covariance).sum()) / max(spread, TINY)
-    if not SCALES[0] < scale < SCALES[1]:
+    if not LEAST_SCALE < scale < MOST_SCALE:
         raise RegistrationFailedError(f"the scale {'collapsed' if scale < 1 else 'exploded'}: it became {scale:.3g}")
     return Similarity(scale, rotation, goal - scale * rotation @ centre)
 
@@ -201,7 +215,7 @@ def run(
         RegistrationFailedError: as :func:`update`.
     """
     kernel = pivoted_cholesky(source, settings.beta)
-    state, history = start(source, reference, settings.gamma), []
+    state, history = initial_state(source, reference, settings.gamma), []
     for step in range(1, settings.max_iterations + 1):
         before = math.sqrt(state.sigma2)
         state = update(state, source, reference, kernel, settings)

@@ -16,7 +16,7 @@ from pwan.methods._settings.bcpd import Settings
 from pwan.problem import Observer, RegistrationProblem, RegistrationResult
 from pwan.randomness import numpy_generator
 
-INTERPOLATED = 16384  # points interpolated at once
+INTERPOLATED = 16384  # points interpolated at once; chosen by eye
 
 
 def register(
@@ -46,23 +46,23 @@ def _solve(settings: Settings, source: np.ndarray, reference: np.ndarray, seed: 
         moved = state.similarity.apply(source + state.displacement[nearest]) if sampled else state.moved
         report(step, settings.max_iterations, moved * unit)
 
-    found = run(used_source, used_reference, settings, tell)
-    displacement = found.state.displacement  # (r, D) or that of the sample
+    fit = run(used_source, used_reference, settings, tell)
+    displacement = fit.state.displacement  # (r, D) or that of the sample
     if sampled:
         blocks = np.array_split(source, math.ceil(len(source) / INTERPOLATED))
-        displacement = np.concatenate([found.kernel.basis(block) @ found.state.coefficients for block in blocks])
-    similarity = found.state.similarity
+        displacement = np.concatenate([fit.kernel.basis(block) @ fit.state.coefficients for block in blocks])
+    similarity = fit.state.similarity
     turn = similarity.scale * similarity.rotation.T
     return Fit(
         turn,
         similarity.translation * unit,
         displacement @ turn * unit,
-        len(found.sigma2),
-        found.stop_reason,
-        {"sigma2": found.sigma2},
+        len(fit.sigma2),
+        fit.stop_reason,
+        {"sigma2": fit.sigma2},
         lambda: KernelSum.of_arrays(
-            found.kernel.centres * unit,
-            found.kernel.weights(found.state.coefficients) @ turn * unit,
+            fit.kernel.centres * unit,
+            fit.kernel.weights(fit.state.coefficients) @ turn * unit,
             "gaussian",
             settings.beta * unit,
         ),

@@ -39,7 +39,7 @@ def _solve(settings: Settings, source: np.ndarray, reference: np.ndarray, seed: 
         report(len(variances), settings.max_iterations, state["points"])
 
     with library_call("rustcpd"):
-        found = rustcpd.register_deformable(
+        fit = rustcpd.register_deformable(
             reference,
             source,
             alpha=settings.smoothness,
@@ -54,12 +54,12 @@ def _solve(settings: Settings, source: np.ndarray, reference: np.ndarray, seed: 
             callback=callback,
         )
     return Fit.displaced(
-        found.points - source,
+        fit.points - source,
         len(variances),
         em_stop_reason(len(variances), settings),
         {"sigma2": variances},
         # where the kernel was low-rank this one differs from it by about 1e-7
-        lambda: KernelSum.of_arrays(source, found.weights, "gaussian", settings.beta),
+        lambda: KernelSum.of_arrays(source, fit.weights, "gaussian", settings.beta),
     )
 
 

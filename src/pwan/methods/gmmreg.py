@@ -19,7 +19,7 @@ from pwan.methods._settings.gmmreg import Settings
 from pwan.problem import Observer, RegistrationProblem, RegistrationResult
 
 FLOOR = -600.0  # exp of it is nothing next to 1 and still a normal number; denormal ones take ten times as long
-COLLAPSED = 1e-3  # of the source's RMS radius
+COLLAPSED = 1e-3  # RMS radius of the moved source over that of the source; chosen by eye
 
 
 def register(
@@ -59,8 +59,11 @@ class Objective:
     the paper's regularised L2 distance of the mixtures, less its term of X alone.
 
     Attributes:
-        spline: of n control points. basis: (r, n) at the source points. reference: (q, D). width, smoothness: of the
-            stage.
+        spline: of n control points.
+        basis: (r, n) at the source points.
+        reference: (q, D).
+        width: of the stage's Gaussians.
+        smoothness: of the stage.
     """
 
     spline: ThinPlateSpline
@@ -98,7 +101,7 @@ def _solve(settings: Settings, source: np.ndarray, reference: np.ndarray, seed: 
 
     for stage, evaluations in enumerate(settings.evaluations):
         width = settings.widths[stage]
-        found = minimize(
+        stage_end = minimize(
             Objective(spline, basis, reference, width, settings.smoothness[stage]),
             coefficients.ravel(),
             jac=True,
@@ -106,8 +109,8 @@ def _solve(settings: Settings, source: np.ndarray, reference: np.ndarray, seed: 
             callback=callback,
             options={"maxfun": evaluations, "maxiter": evaluations, "gtol": settings.tolerance, "ftol": 0.0},
         )
-        coefficients = found.x.reshape(-1, d)
-        ends.append(f"width {width:g}: {_ending(found)}")
+        coefficients = stage_end.x.reshape(-1, d)
+        ends.append(f"width {width:g}: {_ending(stage_end)}")
     moved = basis @ coefficients
     check_not_collapsed(source, moved)
     affine, translation = coefficients[1 : d + 1], coefficients[0]
@@ -130,16 +133,16 @@ def _control_points(source: np.ndarray, grid: int | None) -> np.ndarray:
     return np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, len(axes))  # (grid^D, D)
 
 
-def _ending(found: OptimizeResult) -> str:
-    if found.status == 1:
-        return f"took all {found.nfev} evaluations"
-    if found.success:
-        return f"converged after {found.nfev} evaluations"
-    return f"no better point along the gradient after {found.nfev} evaluations"
+def _ending(result: OptimizeResult) -> str:
+    if result.status == 1:
+        return f"took all {result.nfev} evaluations"
+    if result.success:
+        return f"converged after {result.nfev} evaluations"
+    return f"no better point along the gradient after {result.nfev} evaluations"
 
 
 def check_not_collapsed(source: np.ndarray, moved: np.ndarray) -> None:
-    """A source that shrank onto a point is no registration.
+    """Refuse a source that shrank onto a point.
 
     Raises:
         RegistrationFailedError: the moved points' RMS radius is below a thousandth of the source's.

@@ -40,9 +40,9 @@ def _solve(settings: Settings, source: np.ndarray, reference: np.ndarray, seed: 
     with peer_call("probreg"):
         method = CombinedBCPD(source, lmd=settings.smoothness, k=settings.kappa, gamma=settings.gamma)
         method.set_callbacks([callback])
-        found = method.registration(
+        fit = method.registration(
             reference, w=settings.outlier_weight, maxiter=settings.max_iterations, tol=settings.tolerance
         )
-        similarity = found.rigid_trans.scale * found.rigid_trans.rot.T  # (D, D), for rows of points
-        displacement = found.v @ similarity  # (r, D)
-    return Fit(similarity, found.rigid_trans.t, displacement, steps, em_stop_reason(steps, settings))
+        similarity = fit.rigid_trans.scale * fit.rigid_trans.rot.T  # (D, D), for rows of points
+        displacement = fit.v @ similarity  # (r, D)
+    return Fit(similarity, fit.rigid_trans.t, displacement, steps, em_stop_reason(steps, settings))

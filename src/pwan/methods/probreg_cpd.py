@@ -40,8 +40,8 @@ def _solve(settings: Settings, source: np.ndarray, reference: np.ndarray, seed: 
         # its kernel is exp(-d^2 / (2 beta))
         method = NonRigidCPD(source, beta=settings.beta**2, lmd=settings.smoothness)
         method.set_callbacks([callback])
-        found = method.registration(
+        fit = method.registration(
             reference, w=settings.outlier_weight, maxiter=settings.max_iterations, tol=settings.tolerance
         )
-        moved = found.transformation.transform(source)
+        moved = fit.transformation.transform(source)
     return Fit.displaced(moved - source, steps, em_stop_reason(steps, settings))

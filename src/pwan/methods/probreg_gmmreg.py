@@ -50,15 +50,15 @@ def _solve(settings: Settings, source: np.ndarray, reference: np.ndarray, seed: 
             beta=settings.bending,
         )
         method.set_callbacks([callback])
-        found = method.registration(
+        fit = method.registration(
             reference,
             maxiter=settings.levels,
             tol=settings.tolerance,
             opt_maxiter=settings.max_iterations,
             opt_tol=settings.tolerance,
         )
-        bent = found.transform(source) - source @ found.a[1:] - found.a[0]  # (r, D)
+        bent = fit.transform(source) - source @ fit.a[1:] - fit.a[0]  # (r, D)
     if not steps:
         raise RegistrationFailedError("BFGS took no step: its objective is NaN or flat where it starts")
     reason = f"BFGS ended after {steps} of at most {total} iterations"
-    return Fit(found.a[1:], found.a[0], bent, steps, reason)
+    return Fit(fit.a[1:], fit.a[0], bent, steps, reason)

@@ -40,10 +40,10 @@ def fit(
     variances: list[float] = []
 
     def callback(iteration: int, error: float, X: np.ndarray, Y: np.ndarray) -> None:
-        variances.append(float(found.sigma2))
+        variances.append(float(registered.sigma2))
         report(iteration, settings.max_iterations, np.array(Y))
 
-    found = registration(
+    registered = registration(
         X=reference,
         Y=source,
         alpha=settings.smoothness,
@@ -53,7 +53,7 @@ def fit(
         tolerance=settings.tolerance,
         **options,
     )
-    found.register(callback)
+    registered.register(callback)
     return Fit.displaced(
-        found.TY - source, len(variances), em_stop_reason(len(variances), settings), {"sigma2": variances}
+        registered.TY - source, len(variances), em_stop_reason(len(variances), settings), {"sigma2": variances}
     )

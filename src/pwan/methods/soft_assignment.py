@@ -1,4 +1,4 @@
-"""The soft assignment with which PWAN ends, started from the identity instead: no potential, no adversary. What PWAN's
+"""The soft assignment with which PWAN ends, begun from the identity instead: no potential, no adversary. What PWAN's
 network is worth is what PWAN does better than this.
 """
 
@@ -12,8 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pwan.deformation.coherence import Coherence
-from pwan.deformation.factors import draw_centres
+from pwan.deformation.coherence import coherence_of
 from pwan.deformation.transform import Transform
 from pwan.methods._baseline import unrefined_result
 from pwan.methods._settings.soft_assignment import Settings
@@ -26,7 +25,9 @@ from pwan.registration.soft_assignment import samples, soft_assignment
 
 def resolved(problem: RegistrationProblem, settings: Settings) -> dict[str, Any]:
     """Every setting as it is used for the problem."""
-    return {**asdict(settings), **asdict(settings.for_case(whole=bool(matches_whole_source(problem).all())))}
+    kernel = settings.coherence_kernel
+    used = {**asdict(settings), "beta": kernel.beta, "rank": kernel.rank}
+    return {**used, **asdict(settings.for_case(whole=bool(matches_whole_source(problem).all())))}
 
 
 def register(
@@ -39,38 +40,40 @@ def register(
     soft = settings.for_case(whole=bool(matches_whole_source(limited).all()))
     normalised, frame = normalise(limited, settings.normalisation)
     source = normalised.source
-    coherence = Coherence(source, draw_centres(source.shape[1], settings.rank, seeds), settings.beta)
+    coherence = coherence_of(source, limited.source_faces, settings.coherence_kernel, seeds)
     transform = Transform("nonrigid", source, coherence.basis)
-    start = identity = transform.parameters.detach()
+    begin = identity = transform.parameters.detach()
     pull = Pull.of(normalised, transform, normalised.reference, settings.pull)
-    if pull is not None:  # where the first fit would go with the pairs alone
+    if pull is not None:  # where the first fit would go with the landmarks alone
         ridge = identity.new_full(identity.shape[1:2], soft.smoothness)
         ridge[: source.shape[2]], ridge[source.shape[2]] = soft.affine_ridge, 0.0
-        start = pull.settled(identity, ridge * soft.sigma_start / source.shape[1])
+        begin = pull.settled(identity, ridge * soft.sigma_start / source.shape[1])
 
     def parts(p: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         return transform.affine(p), transform.translation(p), transform.displacement(p)
 
     steps = soft.steps * samples(transform)
 
-    def told(step: int, p: Tensor) -> None:
+    def after_step(step: int, p: Tensor) -> None:
         if observer is not None:
             observer(Progress(step, steps, lambda: frame.apply(limited.source, *parts(p))))
 
-    found = soft_assignment(transform, start, normalised.reference, normalised.mass, soft, list(seeds), told, pull)
-    good = found.isfinite().all(-1).all(-1)  # (B,)
-    found = torch.where(good[:, None, None], found, identity)
+    fitted = soft_assignment(
+        transform, begin, normalised.reference, normalised.mass, soft, list(seeds), after_step, pull
+    )
+    good = fitted.isfinite().all(-1).all(-1)  # (B,)
+    fitted = torch.where(good[:, None, None], fitted, identity)
     b = len(problem)
     return unrefined_result(
         limited,
         frame,
-        *parts(found),
-        coherence.on_space(found[:, source.shape[2] + 1 :]),
+        *parts(fitted),
+        coherence.on_space(fitted[:, source.shape[2] + 1 :], transform.affine(fitted)),
         status=[OK if fine else FAILED for fine in good.tolist()],
         stop_reason=[
             f"took all {steps} steps"
             if fine
-            else "the numbers left the finite; the source is given back where it started"
+            else "the transform became infinite or NaN; the source is given back where it started"
             for fine in good.tolist()
         ],
         steps=[steps] * b,

@@ -19,7 +19,8 @@ from pwan.methods._settings.tpsrpm import Settings
 from pwan.methods.gmmreg import check_not_collapsed, gaussians
 from pwan.problem import Observer, RegistrationProblem, RegistrationResult
 
-SWEEPS, SWEEP_TOLERANCE = 10, 0.05  # of the double normalisation, as published
+SWEEPS = 10  # of the double normalisation, at most, as published
+SWEEP_TOLERANCE = 0.05  # RMS excess of its sums over 1, as published
 LOST = 1e-200  # a source point whose whole weight is below this is too far from everything for exp
 
 
@@ -38,7 +39,8 @@ class SplineFit:
 
     Attributes:
         spline: of the source points y (n, D).
-        rotation, triangle: Q1 and R, the QR factors of [1, y]; (n, D + 1) and (D + 1, D + 1).
+        rotation: (n, D + 1) Q1, of the QR factors of [1, y].
+        triangle: (D + 1, D + 1) R.
         cross: Q1^T K N (D + 1, n - D - 1), so that K N = Q1 cross + N diag(bending).
     """
 

@@ -3,7 +3,7 @@ matching.
 """
 
 from pwan.methods._settings.wgan import Settings
-from pwan.registration.coarse import register
+from pwan.registration.flexibility import register
 from pwan.registration.presets import resolved
 
 __all__ = ["Settings", "register", "resolved"]

@@ -1,4 +1,5 @@
-"""Points from files: PLY, OBJ, OFF, STL, PCD, text, NPY, NPZ, LAS, LAZ, MAT and headerless binary; gzip of any.
+"""Points from files: PLY, OBJ, OFF, STL, PCD, text, NPY, NPZ, LAS, LAZ, MAT, 3D Slicer's markups and headerless
+binary; gzip of any.
 
     read_points(path) ──> first bytes, suffix ──> one reader a format ──> rules for all ──> PointFile
 
@@ -10,38 +11,49 @@ from __future__ import annotations
 
 import codecs
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from pwan.pointfiles import detect, las, matlab, mesh, numpy_files, pcd, ply, text
+from pwan.pointfiles import detect, markups
+from pwan.pointfiles.arrays import matlab, numpy_files
+from pwan.pointfiles.clouds import las, pcd
+from pwan.pointfiles.columns import Asked, Key
 from pwan.pointfiles.content import Content, Fault, PointFile, finish
+from pwan.pointfiles.mesh import obj, off, stl
+from pwan.pointfiles.ply import read as ply
+from pwan.pointfiles.text import read as text
 from pwan.pointfiles.write import Written, write_points
 
 __all__ = ["PointFile", "Written", "read_points", "write_points"]
 
-Key = str | Sequence[str]
-READERS: dict[str, Callable[[bytes, Key | None], Content]] = {
+READERS: dict[str, Callable[[bytes, Asked], Content]] = {
     "ply": ply.read,
-    "obj": mesh.read_obj,
-    "off": mesh.read_off,
-    "stl": mesh.read_stl,
+    "obj": obj.read,
+    "off": off.read,
+    "stl": stl.read,
     "pcd": pcd.read,
     "npy": numpy_files.read_npy,
     "npz": numpy_files.read_npz,
     "las": las.read,
     "laz": las.read,
     "mat": matlab.read,
+    "markups": markups.read,
+    "text": text.read,
 }
+BY_COLUMNS = ("text", "ply", "pcd", "npy")  # where a key is the columns' names, since no array has one
 
 
 def read_points(
     path: str | os.PathLike[str],
     *,
     key: Key | None = None,
+    columns: Key | None = None,
     raw: str | tuple[str, int] | None = None,
     drop_invalid: bool = False,
+    keep_flagged: bool = False,
 ) -> PointFile:
     """Read the points of a file, and all that the file says of each.
 
@@ -50,13 +62,16 @@ def read_points(
 
     Args:
         path: the file; its name may be any.
-        key: the array of an NPZ or MAT file with several. For text, PLY, PCD and arrays of records: the columns that
-            are the coordinates, by two or three names ("east,north,height", or a sequence of names) or by their
-            places counted from 1; needed only where their names do not say it.
+        key: the array of an NPZ or MAT file with several.
+        columns: of text, PLY, PCD and arrays, which columns are the coordinates: two or three names
+            ("east,north,height", or a sequence of names) or numbers counted from 1 ("2,3,4"). Needed only where the
+            file does not say it; a note tells what was read. (For files without arrays by name, ``key`` does the same.)
         raw: type and columns of a headerless binary file, as in "float32 x 4" or ("float32", 4): the first three are
             coordinates, or the first two with "float32 x 4, first two".
         drop_invalid: leave out points with NaN, infinite or huge (above 1e30) coordinates, instead of refusing the
             file; :attr:`PointFile.rows` then says which stayed.
+        keep_flagged: take the points of a LAS or LAZ file that it flags as withheld or as noise (classes 7 and 18),
+            which are left out else.
 
     Returns:
         The points, (N, 2) or (N, 3) float64, with N ≥ 1.
@@ -72,23 +87,22 @@ def read_points(
         if data.startswith(b"\x1f\x8b") or raw is None:
             data = detect.unpacked(data, notes)
         with np.errstate(all="ignore"):  # of NaN and overflow in casts, which finish looks for
-            format, content = _content(data, detect.suffix_of(place), key, raw, notes)
+            asked = Asked(key, columns, keep_flagged, detect.suffix_of(place))
+            format, content = _content(data, asked, raw, notes)
             content.notes = notes + content.notes
             return finish(content, place, format, drop_invalid)
     except Fault as fault:
         raise ValueError(f"{place}: {fault}") from fault
 
 
-def _content(
-    data: bytes, suffix: str, key: Key | None, raw: str | tuple[str, int] | None, notes: list[str]
-) -> tuple[str, Content]:
+def _content(data: bytes, asked: Asked, raw: str | tuple[str, int] | None, notes: list[str]) -> tuple[str, Content]:
     if raw is not None:
         return "raw", numpy_files.raw(data, raw)
     data = data.removeprefix(codecs.BOM_UTF8)
-    format = detect.kind(data, suffix, notes)
-    if format == "text":
-        return format, text.read(data, key, suffix)
-    content = READERS[format](data, key)
+    format = detect.kind(data, asked.suffix, notes)
+    if asked.columns is None and format in BY_COLUMNS:
+        asked = replace(asked, columns=asked.key, key=None)
+    content = READERS[format](data, asked)
     if format in ("las", "laz"):
         format = "laz" if content.layout["compressed"] else "las"
     return format, content

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -27,6 +28,7 @@ class Content:
         fields: the other values of each point by the file's names, each (N, ...).
         faces: (F, K) point numbers from 0, -1 behind the last corner of a face with fewer than K; None without faces.
         notes: what was decided on the way, in sentences.
+        kept: (N,) bool, False for points that the file itself says are none; None where it says so of no point.
         layout: how the file was laid out, for one who writes the like of it.
     """
 
@@ -35,6 +37,7 @@ class Content:
     faces: NDArray[np.int64] | None = None
     notes: list[str] = field(default_factory=list)
     layout: dict[str, Any] = field(default_factory=dict)
+    kept: NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,10 +49,11 @@ class PointFile:
         fields: the other values of each point by the file's own names and in its own types, each (N, ...).
         faces: (F, K) int64 point numbers from 0, -1 behind the last corner of a face with fewer than K corners; None
             where the file has no faces.
-        rows: (N,) int64, for each point its number in the file, from 0; with gaps where points were dropped.
-        count: how many points the file holds, those that were dropped among them.
+        rows: (N,) int64, for each point its number in the file, from 0; with gaps where points were left out.
+        count: how many points the file holds, those that were left out among them.
         notes: what was decided: which columns, how many points dropped, how many distinct vertices.
-        path, format: the file, and what it was read as: ply, obj, off, stl, pcd, text, npy, npz, las, laz, mat or raw.
+        path: the file.
+        format: what it was read as: ply, obj, off, stl, pcd, text, npy, npz, las, laz, mat, markups or raw.
         layout: how the file was laid out, for one who writes the like of it; its keys depend on the format.
     """
 
@@ -132,6 +136,17 @@ def check_faces(corners: NDArray, points: int) -> None:
         )
 
 
+def checked_faces(
+    counts: Sequence[int] | NDArray, corners: Sequence[int] | NDArray, points: int, notes: list[str]
+) -> NDArray[np.int64] | None:
+    """(F, K) as :func:`face_array` of checked corners; None without faces."""
+    if len(counts) == 0:
+        return None
+    flat = np.asarray(corners, dtype=np.int64)
+    check_faces(flat, points)
+    return face_array(np.asarray(counts, dtype=np.int64), flat, notes)
+
+
 def finish(content: Content, path: Path, format: str, drop_invalid: bool) -> PointFile:
     """The rules for every format: (N, 2) or (N, 3) finite float64, at least one point.
 
@@ -150,27 +165,29 @@ def finish(content: Content, path: Path, format: str, drop_invalid: bool) -> Poi
     fields, faces = dict(content.fields), content.faces
     if faces is not None:
         check_faces(faces[faces >= 0], len(points))
-    valid = (np.abs(points) <= LARGEST).all(axis=1)  # (N,), False for NaN
-    rows = np.flatnonzero(valid)
-    if len(rows) < len(points):
-        dropped = len(points) - len(rows)
-        first = ", ".join(str(row + 1) for row in np.flatnonzero(~valid)[:5]) + (", ..." if dropped > 5 else "")
+    kept = np.ones(len(points), dtype=bool) if content.kept is None else content.kept  # (N,)
+    invalid = kept & ~(np.abs(points) <= LARGEST).all(axis=1)  # (N,), True for NaN
+    if invalid.any():
+        dropped = int(invalid.sum())
+        first = ", ".join(str(row + 1) for row in np.flatnonzero(invalid)[:5]) + (", ..." if dropped > 5 else "")
         if not drop_invalid:
             raise Fault(
                 f"expected finite coordinates up to {LARGEST:g}, found NaN, infinite or larger ones in {dropped} of "
                 f"{len(points)} points (number {first}, counted from 1). Repair them, or leave them out with "
                 "drop_invalid=True."
             )
-        if len(rows) == 0:
+        if not (kept & ~invalid).any():
             raise Fault(f"expected finite coordinates, found none in all {len(points)} points. Export the file again.")
         notes.append(
             f"dropped {dropped} of {len(points)} points with NaN, infinite or huge coordinates (number {first}, "
             "counted from 1)"
         )
+    count, valid = len(points), kept & ~invalid
+    rows = np.flatnonzero(valid).astype(np.int64)
+    if len(rows) < count:
         points, fields = points[rows], {name: values[rows] for name, values in fields.items()}
         if faces is not None:
             faces = _faces_left(faces, valid, notes)
-    rows, count = rows.astype(np.int64), len(valid)
     return PointFile(points, fields, faces, rows, count, tuple(notes), path, format, content.layout)
 
 

@@ -8,40 +8,19 @@ import zipfile
 import zlib
 from pathlib import Path
 
-from pwan.pointfiles import archive
+from pwan.pointfiles import archive, foreign
 from pwan.pointfiles.content import Fault
-from pwan.pointfiles.mesh import STL_HEAD
+from pwan.pointfiles.mesh.stl import HEAD as STL_HEAD
 
 SUFFIXES = {
     **dict.fromkeys(("ply", "obj", "off", "stl", "pcd", "npy", "npz", "las", "laz", "mat"), ""),
     **dict.fromkeys(("coff", "noff", "cnoff", "stoff"), "off"),
-    **dict.fromkeys(("xyz", "txt", "csv", "tsv", "pts", "asc", "dat", "xyzn", "xyzrgb", "xyzi", "neu", "tab"), "text"),
+    **dict.fromkeys(
+        ("xyz", "txt", "csv", "tsv", "pts", "asc", "dat", "xyzn", "xyzrgb", "xyzi", "neu", "tab", "swc", "fcsv"), "text"
+    ),
 }
-FOREIGN = (  # first bytes, and what to call them
-    (b"BZh", "a bzip2 archive: unpack it"),
-    (b"\xfd7zXZ", "an xz archive: unpack it"),
-    (b"\x28\xb5\x2f\xfd", "a zstd archive: unpack it"),
-    (b"7z\xbc\xaf\x27\x1c", "a 7z archive: unpack it"),
-    (b"Rar!", "a RAR archive: unpack it"),
-    (b"\x89HDF", "an HDF5 file (MATLAB writes these with -v7.3): save it with -v7 or as NPY"),
-    (b"glTF", "a binary glTF file: convert it to PLY"),
-    (b"ASTM-E57", "an E57 file: convert it to LAZ or PLY"),
-    (b"Kaydara FBX", "an FBX file: convert it to OBJ"),
-    (b"DRACO", "a Draco file: convert it to PLY"),
-    (b"# vtk DataFile", "a VTK file: convert it to PLY"),
-    (b"version https://git-lfs", "a pointer of Git LFS and not the file itself: fetch it with git lfs pull"),
-    (b"%PDF", "a PDF file: name another file"),
-    (b"\x89PNG", "a PNG picture: name another file"),
-    (b"\xff\xd8\xff", "a JPEG picture: name another file"),
-    (b"#VRML", "a VRML file: convert it to PLY"),
-    (b"\x7fELF", "a program: name another file"),
-    (b"SQLite", "an SQLite database: name another file"),
-)
-_UNSUPPORTED = "gltf glb fbx e57 vtk vtp vtu 3ds dae step stp iges dxf dwg drc ptx rcp rcs zfs fls 3mf blend"
-UNSUPPORTED = frozenset(_UNSUPPORTED.split())
 UNPACKED = "unpacked from gzip"  # the note by which a writer knows
 _OBJ_LINE = re.compile(rb"[ \t]*(v|vn|vt|vp|f|l|p|mtllib|usemtl|o|g|s)[ \t]")
-LINES = 4096  # bytes at the beginning that are searched for words
 
 
 def unpacked(data: bytes, notes: list[str]) -> bytes:
@@ -84,16 +63,7 @@ def kind(data: bytes, suffix: str, notes: list[str]) -> str:
     by_suffix = SUFFIXES.get(suffix) or (suffix if suffix in SUFFIXES else None)
     by_content = _by_content(data)
     if by_content is None:
-        head = data[:LINES].lstrip(b"\xef\xbb\xbf \t\r\n")
-        for first, name in FOREIGN:
-            if head.startswith(first) and not (first == b"%PDF" and by_suffix):
-                raise Fault(f"expected points in a format that is read here, found {name}.")
-        if re.match(rb"(?i)<(!doctype|html|\?xml)", head):
-            raise Fault("expected points, found a page of HTML or XML: was the download refused? Fetch it again.")
-        if suffix in UNSUPPORTED:
-            raise Fault(
-                f"expected a format that is read here (such as PLY, OBJ, LAZ or text), found .{suffix}: convert it."
-            )
+        foreign.refuse(data, suffix, by_suffix is not None)
         if by_suffix is None and suffix:
             notes.append(f"read as text, because the suffix .{suffix} is not known")
         return by_suffix or "text"
@@ -104,7 +74,7 @@ def kind(data: bytes, suffix: str, notes: list[str]) -> str:
 
 def _by_content(data: bytes) -> str | None:
     """The format that the first bytes name beyond doubt."""
-    head = data[:LINES]
+    head = data[: foreign.HEAD]
     if re.match(rb"ply[ \t]*[\r\n]", head):
         return "ply"
     if head.startswith(b"\x93NUMPY"):
@@ -116,15 +86,17 @@ def _by_content(data: bytes) -> str | None:
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return _archive(data)
     if re.search(rb"(?mi)^[ \t]*(FIELDS|COLUMNS)[ \t].*\r?$", head) and re.search(
-        rb"(?mi)^[ \t]*DATA[ \t]+(ascii|binary\w*)[ \t]*\r?$", data[: 16 * LINES]
+        rb"(?mi)^[ \t]*DATA[ \t]+(ascii|binary\w*)[ \t]*\r?$", data[: 16 * foreign.HEAD]
     ):
         return "pcd"
+    if head.lstrip().startswith(b"{") and b'"controlPoints"' in data and b'"markups"' in data:
+        return "markups"
     if len(data) > STL_HEAD and len(data) == STL_HEAD + 50 * int.from_bytes(data[80:STL_HEAD], "little"):
         return "stl"
     if re.match(rb"(?i)\s*solid\b", head) and re.search(rb"(?i)\bfacet\s+normal\b|\bendsolid\b", head):
         return "stl"
     text = re.sub(rb"(?m)^[ \t]*#.*$", b"", head).lstrip(b"\xef\xbb\xbf \t\r\n")
-    if re.match(rb"(ST)?C?N?4?n?OFF\b", text):
+    if re.match(rb"(ST)?C?N?4?n?OFF(\b|(?=\d))", text):
         return "off"
     lines = [line for line in text.splitlines() if line.strip()]
     known = sum(_OBJ_LINE.match(line) is not None for line in lines)  # nearly all, also where one is damaged
@@ -144,6 +116,9 @@ def _archive(data: bytes) -> str:
             "Copy it again."
         ) from error
     if not names or not all(name.endswith(".npy") for name in names):
+        for part, name, advice in foreign.INSIDE:
+            if any(one.startswith(part) or one.endswith("/" + part) for one in names):
+                raise foreign.named(name, advice)
         inside = (", ".join(names[:5]) or "nothing")[:200]
         raise Fault(f"expected an NPZ file, found a ZIP archive with {inside}: unpack it and name the file in it.")
     return "npz"

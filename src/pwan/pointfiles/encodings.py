@@ -53,6 +53,10 @@ def _as(data: bytes, encoding: str) -> str:
         raise Fault(
             f"expected text in {encoding}, found bytes that are none at {error.start}. Save it as UTF-8."
         ) from error
+    if "\0" in text:
+        raise Fault(
+            f"expected text in {encoding}, found zeros in it: a part was erased. Copy or export the file again."
+        )
     return _clean(text)
 
 

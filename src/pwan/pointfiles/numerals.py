@@ -32,6 +32,12 @@ def number(token: str) -> float | None:
     return None if "_" in token else value  # Python takes 1_000, files do not
 
 
+def decimals(token: str) -> int:
+    """How many decimals a number is spelled with, 1.5e-3 being .0015; 0 for one that is none."""
+    match = re.fullmatch(r"[+-]?\d*\.?(\d*)(?:[eE]([+-]?\d{1,3}))?", token)
+    return max(len(match.group(1)) - int(match.group(2) or 0), 0) if match else 0
+
+
 def table(lines: Sequence[str], columns: int, numbers: Sequence[int], what: str) -> NDArray[np.float64]:
     """(len(lines), columns) the numbers of lines that separate them by spaces or tabs.
 

@@ -16,24 +16,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pwan.files import in_one_move
-from pwan.pointfiles import write_arrays, write_clouds, write_mesh, write_text
+from pwan.pointfiles import markups
+from pwan.pointfiles.arrays import write as arrays
+from pwan.pointfiles.clouds import las, pcd
 from pwan.pointfiles.content import PointFile
 from pwan.pointfiles.detect import UNPACKED
-from pwan.pointfiles.write_common import Moved, extent_of, real_type, split
+from pwan.pointfiles.mesh import obj, off, stl
+from pwan.pointfiles.moved import Moved, extent_of, real_type, split
+from pwan.pointfiles.ply import write as ply
+from pwan.pointfiles.text import write as text
 
 WRITERS: dict[str, Callable[[BinaryIO, Moved], None]] = {
-    "ply": write_mesh.write_ply,
-    "obj": write_mesh.write_obj,
-    "off": write_mesh.write_off,
-    "stl": write_mesh.write_stl,
-    "pcd": write_clouds.write_pcd,
-    "las": write_clouds.write_las,
-    "laz": write_clouds.write_las,
-    "npy": write_arrays.write_npy,
-    "npz": write_arrays.write_npz,
-    "mat": write_arrays.write_mat,
-    "raw": write_arrays.write_raw,
-    "text": write_text.write_text,
+    "ply": ply.write,
+    "obj": obj.write,
+    "off": off.write,
+    "stl": stl.write,
+    "pcd": pcd.write,
+    "las": las.write,
+    "laz": las.write,
+    "npy": arrays.write_npy,
+    "npz": arrays.write_npz,
+    "mat": arrays.write_mat,
+    "raw": arrays.write_raw,
+    "markups": markups.write,
+    "text": text.write,
 }
 
 
@@ -66,7 +72,9 @@ def write_points(
     Format, byte order, names, types and order of the fields, faces, separator, header, encoding, scales and gzip are
     the source's. Coordinates keep its type unless that is whole or would round them by more than eight of its steps at
     the cloud's own extent (single precision on a map's coordinates, say): they are then float64, where the file can
-    say so; a binary STL and a headerless file cannot, LAS keeps its scales. The file takes its name when it is whole.
+    say so; a binary STL and a headerless file cannot, LAS keeps its scales, an OBJ as many decimals as it has or
+    single precision at its extent needs. Comments and other lines before the rows of a text file stay, and of an OBJ
+    all lines but the vertices. The file takes its name when it is whole.
 
     Extra values become properties (PLY), fields (PCD, arrays of records), columns (text), arrays (NPZ, MAT) or
     dimensions (LAS); of several columns as name_x, name_y, name_z, but whole in NPZ and MAT. A field of the source

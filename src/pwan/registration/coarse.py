@@ -95,16 +95,22 @@ def register(
     )
 
 
-def sampled(problem: RegistrationProblem, seeds: Sequence[int]) -> RegistrationProblem:
+def sampled(problem: RegistrationProblem, seeds: Sequence[int], points: int = COARSE) -> RegistrationProblem:
     """The same share of both sets, at random but for the points of landmarks, of very many those of most weight;
-    without the truth."""
+    without the truth and the faces.
+
+    Args:
+        problem: of any size.
+        seeds: one for each problem.
+        points: of the source, about; of a larger reference up to twice as many.
+    """
     r, q = problem.source.shape[1], problem.reference.shape[1]
-    share = max(min(COARSE / r, WIDEST / q), FEWEST / min(r, q))
+    share = max(min(points / r, WIDEST / COARSE * points / q), FEWEST / min(r, q))
     share = min(1.0, share, MOST / max(r, q))
     landmarks, weights = problem.landmarks, problem.landmark_weights
-    if landmarks is not None and landmarks.shape[1] > COARSE // 2:
+    if landmarks is not None and landmarks.shape[1] > points // 2:
         most = problem.source.new_ones(landmarks.shape[:2]) if weights is None else weights
-        kept = most.argsort(dim=1, descending=True, stable=True)[:, : COARSE // 2]
+        kept = most.argsort(dim=1, descending=True, stable=True)[:, : points // 2]
         landmarks, weights = take_rows(landmarks, kept), None if weights is None else weights.gather(1, kept)
     rows = []
     for side, (name, n) in enumerate((("source", r), ("reference", q))):
@@ -191,6 +197,21 @@ def _lead(
         assert onto_reference.transform is not None
         return onto_reference.transform[k], word.format("fewer points")
     return _inverse(running, torch.from_numpy(backward.plan)), word.format("the reference onto the source")
+
+
+def led_back(running: pipeline.Registration, onto_source: RegistrationResult) -> Tensor | None:
+    """Where the source points (1, r, D) of one problem are led by the inverse of what brought its reference onto its
+    source; None where that failed.
+
+    Args:
+        running: of the problem, before its first step.
+        onto_source: the result for the reference, see :func:`turned_round`.
+    """
+    if onto_source.status[0] != OK:
+        return None
+    problem, unit = running.input, _unit(running)
+    transport = _transport(problem, running.kind, onto_source.transformed[0] * unit, problem.source[0] * unit)
+    return _inverse(running, torch.from_numpy(transport.plan))(problem.source[0])[None]
 
 
 def _inverse(running: pipeline.Registration, plan: Tensor) -> SpaceMap:

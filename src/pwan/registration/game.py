@@ -153,4 +153,4 @@ class Game:
         at_points = found.source_slope[..., None] * slope / self.sample.sizes.r  # (B, n, D)
         if self.span is not None:
             at_points = torch.bmm(at_points, self.span)
-        return self.sample.transform.pull_back(at_points), found.threshold
+        return self.sample.transform.parameter_gradient(at_points), found.threshold

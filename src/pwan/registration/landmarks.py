@@ -94,7 +94,7 @@ class Pull:
         if self.rows is not None:
             to = self.rows[..., None].expand_as(at_landmarks)
             at_landmarks = torch.zeros_like(self.transform.source).scatter_add_(1, to, at_landmarks)
-        return self.transform.pull_back(at_landmarks, parameters)
+        return self.transform.parameter_gradient(at_landmarks, parameters)
 
     def design(self) -> Tensor:
         """(B, L, p) such that T(y_l) is a row of it times the parameters: y, 1 and the modes; of a rigid transform the

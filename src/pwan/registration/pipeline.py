@@ -203,7 +203,7 @@ class Registration:
             return [*on_space(self.frame, affine, translation, [KernelSum.zero(transform.dimension)] * len(affine))]
         if transform.basis is None or setup.coherence is None:
             return None
-        bent = setup.coherence.on_space(parameters[:, transform.dimension + 1 :])
+        bent = setup.coherence.on_space(parameters[:, transform.dimension + 1 :], affine)
         return [*on_space(self.frame, affine, translation, bent)]
 
     def _potential(self, k: int, threshold: Tensor) -> FoundPotential:
@@ -271,7 +271,7 @@ def register(
             where[parts[-1]] = results[-1].transformed
             index = [index[k] for k in staying]
             running = running.part(staying) if staying else running
-    return results[0] if len(results) == 1 else _merge(parts, results)
+    return results[0] if len(results) == 1 else merged(parts, results)
 
 
 def _tell(observer: Observer, running: Registration, index: list[int], where: Tensor, done: int, groups: int) -> None:
@@ -292,7 +292,7 @@ def same_case(problem: RegistrationProblem, settings: PwanSettings) -> list[list
     return [group for case in (True, False) if (group := [k for k, is_whole in enumerate(whole) if is_whole is case])]
 
 
-def _merge(groups: list[list[int]], results: list[RegistrationResult]) -> RegistrationResult:
+def merged(groups: list[list[int]], results: list[RegistrationResult]) -> RegistrationResult:
     """The results of groups of problems as one, in the problems' order."""
     order = [k for group in groups for k in group]
     place = [order.index(k) for k in range(len(order))]

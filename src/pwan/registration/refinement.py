@@ -1,5 +1,5 @@
-"""The paper's refinement by nearest points (appendix "Refinement"), on the parameters of a :class:`Transform`, in
-normalised coordinates. It needs no potential, so what it gains is never to be credited to PWAN.
+"""The paper's refinement by nearest points (appendix "Refinement"), on the parameters of a transform, in normalised
+coordinates. It needs no potential, so what it gains is never to be credited to PWAN.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def nearest_point(
         best_loss = torch.where(better, loss, best_loss)
         if step == settings.steps or not bool(running.any()):
             break
-        total = transform.pull_back(residual, parameters)
+        total = transform.parameter_gradient(residual, parameters)
         total[:, d + 1 :] += settings.coherence * energy
         if settings.affine_penalty and transform.kind != "rigid":
             total[:, :d] += settings.affine_penalty * (parameters[:, :d] - identity)

@@ -5,13 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
-from pwan.choices import Kind, Normalisation, TransformKind
+from pwan.choices import KernelKind, Kind, Normalisation, TransformKind
+from pwan.deformation.settings import NEIGHBOURS, Kernel
 from pwan.settings import check_ranges
 
 LARGE = 10_000  # source points up to which a step sees all of them
 SAMPLE_FIRST = 2000  # of more, how many a step of the first stage sees
 SAMPLE = 5000  # and a later one
 PULL = 3.0  # of landmarks: 1 leaves a turned set in part where it was, 10 gains nothing but follows a wrong one more
+
+
+FREQUENCY: dict[KernelKind, float] = {"gaussian": 5.0, "geodesic": 3.0}  # of the potential, by the coherence's kernel
 
 
 @dataclass(frozen=True)
@@ -70,8 +74,17 @@ class PwanSettings:
             less than this, as RMS over the points; 0 for never.
         distance_start: d-PWAN begins with this h if it is larger, and reaches h geometrically halfway through T; 0:
             off.
-        beta: width of the coherence kernel exp(-d^2 / (2 beta^2)); the paper's rho is 2 beta^2.
-        rank: k, centres of the kernel's Nystrom form.
+        flexibility: "given" takes the kernel that the settings name. "auto" lets a few candidates register few points,
+            by the Gaussian and by the geodesic kernel, and takes the one that fits best to all points; see
+            :mod:`pwan.registration.flexibility`.
+        kernel: of the coherence. "gaussian" moves together what is near in space (paper), "geodesic" what is near along
+            the source's shape (:mod:`pwan.deformation.geodesic`): for limbs that lie beside each other. Along the edges
+            of the source's faces where the problem has them, else between near neighbours.
+        geodesic_share: tau, of the geodesic kernel; the rest is the Gaussian's.
+        neighbours: of a source point, where there are no faces.
+        beta: width of the coherence kernel exp(-d^2 / (2 beta^2)); the paper's rho is 2 beta^2. None for 2, or 1 of
+            the geodesic kernel.
+        rank: k, centres of the kernel's low-rank form. None for 100, or 200 of the geodesic kernel.
         coherence: lambda.
         sigma: of the coherence energy.
         affine_penalty: weight of |A - I|^2 / 2 (not in the paper, which leaves A free).
@@ -92,7 +105,7 @@ class PwanSettings:
     width: int = 64
     layers: int = 2
     features: int = 96
-    frequency: float = 5.0
+    frequency: float | None = None
     activation_slope: float = 0.2
     bound: Literal["fold", "clamp"] = "clamp"
     threshold: Literal["exact", "learned"] = "exact"
@@ -118,8 +131,12 @@ class PwanSettings:
     reach: float = 0.2
     tolerance: float = 0.0
     distance_start: float = 0.2
-    beta: float = 2.0
-    rank: int = 100
+    flexibility: Literal["given", "auto"] = "given"
+    kernel: KernelKind = "gaussian"
+    geodesic_share: float = 1.0
+    neighbours: int = NEIGHBOURS
+    beta: float | None = None
+    rank: int | None = None
     coherence: float | None = None
     sigma: float = 0.1
     affine_penalty: float | None = None
@@ -133,7 +150,7 @@ class PwanSettings:
         check_ranges(
             self,
             positive=(
-                *("width", "layers", "updates", "rank", "stage_steps"),
+                *("width", "layers", "updates", "rank", "stage_steps", "neighbours"),
                 *("frequency", "network_rate", "rate", "beta", "sigma", "nearest_rate", "threshold_start"),
             ),
             at_least_zero=(
@@ -148,9 +165,13 @@ class PwanSettings:
             value = getattr(self, name)
             if len(value) != 2:
                 raise ValueError(f"{name} must be two numbers, got {value}")
+        free = self.parametrisation == "free" and self.transform == "nonrigid"
+        if self.flexibility == "auto" and (self.transform != "nonrigid" or free):
+            raise ValueError("flexibility=auto chooses how a displacement bends; take transform=nonrigid and modes")
+        if not 0 < self.geodesic_share <= 1:
+            raise ValueError(f"geodesic_share must be above 0 and at most 1, got {self.geodesic_share}")
         if not 0 <= self.average <= 1:
             raise ValueError(f"average must be from 0 to 1, got {self.average}")
-        free = self.parametrisation == "free" and self.transform == "nonrigid"
         if self.refinement == "soft" and free:
             raise ValueError(
                 "the soft refinement works on the modes; take refinement=nearest with parametrisation=free"
@@ -170,17 +191,28 @@ class PwanSettings:
             points: of the source.
         """
         defaults: dict[str, Any] = {"steps": 80, "stages": 3, "rate": 5e-3, "sample": 0, "sample_first": 0}
+        geodesic = self.kernel == "geodesic"
+        defaults |= self._of_kernel()
         if self.sample is None and points > LARGE:
             defaults |= {"sample": SAMPLE, "sample_first": SAMPLE_FIRST}
         if not whole:
             defaults |= {"coherence": 0.03, "affine_penalty": 1.0}
-        elif equal:
+        elif equal or geodesic:
             defaults |= {"coherence": 0.03, "affine_penalty": 0.1}
         else:  # the reference holds outliers, and as a rule each set is normalised by itself: A has more to do
             defaults |= {"coherence": 0.003, "affine_penalty": 0.01}
         if kind == "distance" and not whole:
             defaults["stages"] = 4  # h reaches its value only halfway through the first
         return self._filled(defaults)
+
+    @property
+    def coherence_kernel(self) -> Kernel:
+        """The kernel that the displacement is coherent by."""
+        return Kernel.of(self.kernel, self.beta, self.rank, self.geodesic_share, self.neighbours)
+
+    def _of_kernel(self) -> dict[str, Any]:
+        kernel = self.coherence_kernel
+        return {"beta": kernel.beta, "rank": kernel.rank, "frequency": FREQUENCY[self.kernel]}
 
     def _filled(self, defaults: dict[str, Any]) -> Self:
         return replace(self, **{name: value for name, value in defaults.items() if getattr(self, name) is None})
@@ -206,7 +238,7 @@ class PaperSettings(PwanSettings):
     stages: int | None = 0
     distance_start: float = 0.0
     reach: float = 0.0
-    rank: int = 500
+    rank: int | None = 500
     sample: int | None = 0
     sample_first: int | None = 0
     refinement: Literal["soft", "nearest", "none"] = "nearest"
@@ -217,7 +249,8 @@ class PaperSettings(PwanSettings):
         ones.
         """
         settings = self._filled(
-            {"steps": 1500 if whole else 2000, "rate": 1e-4, "coherence": 0.01, "affine_penalty": 0.0}
+            self._of_kernel()
+            | {"steps": 1500 if whole else 2000, "rate": 1e-4, "coherence": 0.01, "affine_penalty": 0.0}
         )
         if self.normalisation == "auto":
             settings = replace(settings, normalisation="separate" if whole else "none")

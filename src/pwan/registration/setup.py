@@ -13,8 +13,7 @@ from scipy.spatial import KDTree
 from torch import Tensor
 
 from pwan.choices import Kind
-from pwan.deformation.coherence import Coherence
-from pwan.deformation.factors import draw_centres
+from pwan.deformation.coherence import Coherence, coherence_of
 from pwan.deformation.transform import Transform
 from pwan.devices.ranks import Place
 from pwan.normalisation import matches_whole_source
@@ -95,8 +94,9 @@ def set_up(
                 f"parametrisation=free cannot be dealt out over {place.ranks.size} ranks, since its unknowns are as "
                 "many as the points; take parametrisation=modes, or one device"
             )
-        centres = draw_centres(source.shape[1], settings.rank, seeds)
-        coherence = Coherence(source.double(), centres, settings.beta, place.as_on_first)
+        coherence = coherence_of(
+            source.double(), problem.source_faces, settings.coherence_kernel, seeds, place.as_on_first
+        )
         coherence.to(place.dtype)
         basis = coherence.basis if modes else None
     transform = Transform(settings.transform, source, basis)
@@ -156,6 +156,7 @@ def architecture(settings: PwanSettings) -> Architecture:
     """The potential network that the settings name."""
     if settings.potential == "paper":
         return Architecture(slope=settings.activation_slope)
+    assert settings.frequency is not None
     return Architecture(
         widths=(settings.width,) * settings.layers,
         features=settings.features,

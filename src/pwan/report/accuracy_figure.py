@@ -31,13 +31,22 @@ LABELS = {
 COLOURS = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 MARKS = "os^Dv<>"
 DASHES = ("-", "--", ":")
-WIDE = 20.0  # largest over smallest value of an axis from which on it is logarithmic
+WIDE = 20.0  # largest over smallest value of an axis from which on it is logarithmic; chosen by eye
 _HUGE = 1e300  # stands for infinity where quantiles are interpolated
 
 
 @dataclass(frozen=True)
 class Curve:
-    """One method's errors: axis values x (k,), and the medians and edges of the band there (k,); inf: most failed."""
+    """One method's errors.
+
+    Attributes:
+        method: its name.
+        x: (k,) values of the axis.
+        median: (k,) of the errors there; infinite where most trials failed.
+        lower: (k,) edge of the band.
+        upper: (k,) edge of the band.
+        trials: (k,) how many there are.
+    """
 
     method: str
     x: np.ndarray
@@ -85,10 +94,13 @@ def draw_accuracy(
     drawn, within the range of the rows, are hollow stars in the method's colour.
 
     Args:
-        rows, axis, band: see :func:`curves`.
+        rows: see :func:`curves`.
+        axis: see :func:`curves`.
+        title: above the figure; a caption stands below it.
         path: of the PNG; the PDF has the suffix .pdf.
+        band: see :func:`curves`.
         published: a table on the same axis; another axis's is not drawn.
-        seconds: the median time of a registration against the same axis stands below (column "seconds").
+        seconds: the median time of a registration against the same axis is drawn below (column "seconds").
 
     Returns:
         The two files.

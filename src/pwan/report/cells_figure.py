@@ -25,6 +25,7 @@ def draw_cells(rows: pd.DataFrame, title: str, path: Path) -> list[Path]:
     Args:
         rows: one line a trial with the columns "cell", "method", "status", "mse", "mse_unrefined" and "mse_initial";
             cells and methods are drawn in their order.
+        title: above the figure.
         path: of the PNG; the PDF has the suffix .pdf.
 
     Returns:
@@ -41,19 +42,19 @@ def draw_cells(rows: pd.DataFrame, title: str, path: Path) -> list[Path]:
         colour, mark = COLOURS[number % len(COLOURS)], MARKS[(number + number // len(COLOURS)) % len(MARKS)]
         handles.append(Line2D([], [], color=colour, marker=mark, linestyle="none", label=method))
         for place, cell in enumerate(cells):
-            here = (rows["cell"] == cell) & (rows["method"] == method)
-            if not here.any():
+            chosen = (rows["cell"] == cell) & (rows["method"] == method)
+            if not chosen.any():
                 continue
             x = place + WIDTH * ((number + 0.5) / len(methods) - 0.5)
-            low, high = errors["mse"][here].quantile([0.25, 0.75], interpolation="nearest")  # others do not like inf
-            median = errors["mse"][here].median()
+            low, high = errors["mse"][chosen].quantile([0.25, 0.75], interpolation="nearest")  # others do not like inf
+            median = errors["mse"][chosen].median()
             if not np.isfinite(median):
                 axes.plot(x, 0.98, "x", color=colour, transform=axes.get_xaxis_transform(), markersize=8)
                 continue
             if np.isfinite(high):
                 axes.plot([x, x], [low, high], color=colour, linewidth=1.5)
             axes.plot(x, median, mark, color=colour, markersize=6)
-            before = errors["mse_unrefined"][here].median()
+            before = errors["mse_unrefined"][chosen].median()
             if np.isfinite(before) and before != median:
                 axes.plot(x, before, mark, color=colour, fillstyle="none", markersize=6)
     for place, cell in enumerate(cells):

@@ -14,13 +14,21 @@ from matplotlib.figure import Figure
 from pwan.report.files import save_both
 from pwan.report.trial_figure import REFERENCE, SOURCE, frame, scatter
 
-STILL, MOVED = SOURCE, REFERENCE  # in the paper's pictures of the shapes the bent set is blue
+# in the paper's pictures of the shapes the bent set is blue
+STILL = SOURCE
+MOVED = REFERENCE
 MARGIN = 1.08  # edge of a picture over that of its points
 
 
 @dataclass(frozen=True)
 class Cloud:
-    """One point set of a picture: (N, D) points, their colour, and their name in the legend."""
+    """One point set of a picture.
+
+    Attributes:
+        points: (N, D).
+        colour: of all of them.
+        label: their name in the legend.
+    """
 
     points: np.ndarray
     colour: str
@@ -32,11 +40,13 @@ def draw_clouds(
 ) -> list[Path]:
     """Write pictures in a row, each with its title and point sets, as PNG and PDF beside each other.
 
-    One legend for all stands below.
+    One legend for all is below them.
 
     Args:
-        one_frame: all pictures have the same limits, so that they can be compared; else each has its own.
+        pictures: a title and the point sets of each.
+        title: above all of them.
         path: of the PNG; the PDF has the suffix .pdf.
+        one_frame: all pictures have the same limits, so that they can be compared; else each has its own.
 
     Returns:
         The two files.

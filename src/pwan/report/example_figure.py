@@ -17,7 +17,14 @@ from pwan.report.trial_figure import LEFT, REFERENCE, SOURCE, UNMATCHED, Registr
 
 @dataclass(frozen=True)
 class Example:
-    """One line of pictures: source (r, D) and reference (q, D) before registration, and the methods' results."""
+    """One line of pictures.
+
+    Attributes:
+        label: of the first picture, which shows the initial sets.
+        source: (r, D) before registration.
+        reference: (q, D).
+        registrations: the methods' results, a picture each.
+    """
 
     label: str
     source: np.ndarray
@@ -31,6 +38,8 @@ def draw_examples(examples: Sequence[Example], title: str, path: Path) -> list[P
     All pictures of a line have the same limits, those of the initial sets.
 
     Args:
+        examples: a line each.
+        title: above the figure.
         path: of the PNG; the PDF has the suffix .pdf.
 
     Returns:
@@ -50,19 +59,19 @@ def draw_examples(examples: Sequence[Example], title: str, path: Path) -> list[P
         flat = example.source.shape[1] == 2
         kind: dict[str, Any] = {} if flat else {"projection": "3d"}
         everything = np.concatenate([example.source, example.reference])
-        for column, one in enumerate([None, *example.registrations]):
+        for column, registration in enumerate([None, *example.registrations]):
             axes: Any = figure.add_subplot(len(examples), columns, columns * row + column + 1, **kind)
-            if one is None:
+            if registration is None:
                 words = example.label
                 scatter(axes, example.reference, REFERENCE, "reference")
                 scatter(axes, example.source, SOURCE, "source")
             else:
-                words = f"{one.method}\n{one.words}"
-                matched, there = one.matched.astype(bool), one.reference_matched.astype(bool)
-                scatter(axes, example.reference[~there], UNMATCHED, "reference, not matched", of=len(there))
-                scatter(axes, example.reference[there], REFERENCE, "reference", of=len(there))
-                scatter(axes, one.transformed[~matched], LEFT, "source, not matched", of=len(matched))
-                scatter(axes, one.transformed[matched], SOURCE, "source", of=len(matched))
+                words, moved = f"{registration.method}\n{registration.words}", registration.transformed
+                matched, x_matched = registration.matched.astype(bool), registration.reference_matched.astype(bool)
+                scatter(axes, example.reference[~x_matched], UNMATCHED, "reference, not matched", of=len(x_matched))
+                scatter(axes, example.reference[x_matched], REFERENCE, "reference", of=len(x_matched))
+                scatter(axes, moved[~matched], LEFT, "source, not matched", of=len(matched))
+                scatter(axes, moved[matched], SOURCE, "source", of=len(matched))
             axes.set_title(words, fontsize=8, parse_math=False)
             frame(axes, everything, flat)
             handles |= dict(zip(*axes.get_legend_handles_labels()[::-1], strict=True))

@@ -12,18 +12,21 @@ from matplotlib.patches import Patch
 
 from pwan.report.files import save_both
 
-NETWORK, TRANSFORM = "#0072b2", "#e69f00"  # Okabe and Ito's
+# Okabe and Ito's colours
+NETWORK = "#0072b2"
+TRANSFORM = "#e69f00"
 
 
 def draw_multi_gpu(summary: pd.DataFrame, title: str, path: Path) -> list[Path]:
     """Write the figure as PNG and PDF beside each other.
 
-    A panel for each size, and in it a bar for each number of devices, stacked of the network's and the transform's
-    update; what of both is communication is hatched from the foot.
+    There is a panel for each size, and in it a bar for each number of devices. The bar is stacked of the network's and
+    the transform's update; the part of both that is communication is hatched, from the foot.
 
     Args:
         summary: a line for each size and number of devices with the columns points, devices, seconds_network,
             seconds_transform (a step), communication_share (of both together) and speed_up.
+        title: above the figure.
         path: of the PNG.
 
     Returns:

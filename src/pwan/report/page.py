@@ -22,7 +22,13 @@ MAX_LINES = 200  # of a table
 
 @dataclass(frozen=True)
 class Table:
-    """A table with its caption; a folded one is seen after a click."""
+    """A table.
+
+    Attributes:
+        caption: above it.
+        frame: its content.
+        folded: it is seen after a click.
+    """
 
     caption: str
     frame: pd.DataFrame
@@ -31,7 +37,13 @@ class Table:
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture file and its caption; a folded one is seen after a click."""
+    """A picture.
+
+    Attributes:
+        caption: above it.
+        path: of the file.
+        folded: it is seen after a click.
+    """
 
     caption: str
     path: Path
@@ -40,7 +52,12 @@ class Picture:
 
 @dataclass(frozen=True)
 class Scene:
-    """An interactive view: what ``scene_json`` gives, and its caption."""
+    """An interactive view.
+
+    Attributes:
+        caption: above it.
+        json: what :func:`pwan.report.scene.scene_json` gives.
+    """
 
     caption: str
     json: str
@@ -53,7 +70,9 @@ class Section:
     Attributes:
         name: its title and its line in the table of contents.
         made: pairs of a label and a text: how it was made.
-        tables, pictures, scenes: see their classes.
+        tables: those that are not folded come first, the others last.
+        pictures: the same.
+        scenes: interactive views.
         notes: sentences about what could not be shown, and why.
         files: pairs of a title and a text, each folded (the configuration).
     """
@@ -96,7 +115,7 @@ def write_page(title: str, sections: Sequence[Section], path: Path) -> None:
 
 
 def table_html(frame: pd.DataFrame) -> str:
-    """The table, escaped, numbers with four digits; what is beyond ``MAX_LINES`` lines is counted."""
+    """The table, escaped, numbers with four digits; the lines beyond ``MAX_LINES`` are only counted."""
     shown = frame.head(MAX_LINES).map(_cell)
     names = {name: html.escape(str(name).replace("_", " ")) for name in shown.columns}
     markup: str = shown.rename(columns=names).to_html(index=False, border=0, na_rep="–", escape=False)

@@ -15,14 +15,22 @@ from matplotlib.figure import Figure
 from pwan.report.files import save_both
 from pwan.transport.neural import Potential
 
-REFERENCE, SOURCE, LINE = "#2255cc", "#cc3311", "#222222"
+REFERENCE = "#2255cc"
+SOURCE = "#cc3311"
+LINE = "#222222"
 GRID = 120  # pixels of a map along each axis
 MARGIN = 0.12  # around the points, as a share of their extent
 
 
 @dataclass(frozen=True)
 class PrecisionPanel:
-    """One column of the figure: its title, an optimal plan (q, r), and the learned potential."""
+    """One column of the figure.
+
+    Attributes:
+        title: above it.
+        plan: (q, r) an optimal one.
+        potential: the learned one.
+    """
 
     title: str
     plan: np.ndarray

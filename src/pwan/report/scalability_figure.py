@@ -20,11 +20,12 @@ def draw_scalability(summary: pd.DataFrame, title: str, path: Path) -> list[Path
     """Write the log-log figure as PNG and PDF beside each other.
 
     A line of mean seconds for each method, with its fitted exponent in the legend; a cross above the line of the time
-    limit for each size that was not run or was stopped, whatever the reason (it stands in the table).
+    limit for each size that was not run or was stopped, whatever the reason, which the table states.
 
     Args:
         summary: a line for each method and size with the columns method, points, status, runs, seconds_mean, exponent
             and limit (seconds); nothing was measured where runs is 0.
+        title: above the figure.
         path: of the PNG; the PDF has the suffix .pdf.
 
     Returns:

@@ -42,26 +42,28 @@ def scene_json(
         ]
     ]
     labels = ["initial sets"]
-    for one in registrations:
-        if one.transformed.shape != source.shape or len(one.reference_matched) != len(reference):
+    for registration in registrations:
+        if registration.transformed.shape != source.shape or len(registration.reference_matched) != len(reference):
             raise ValueError(
-                f"the result of {one.method} has {one.transformed.shape} moved points and "
-                f"{len(one.reference_matched)} of the reference, but the problem has {source.shape} and "
+                f"the result of {registration.method} has {registration.transformed.shape} moved points and "
+                f"{len(registration.reference_matched)} of the reference, but the problem has {source.shape} and "
                 f"{len(reference)}; its files belong to other settings"
             )
-        there, moved = one.reference_matched[staying].astype(bool), one.matched[moving].astype(bool)
+        x_matched = registration.reference_matched[staying].astype(bool)
+        y_matched = registration.matched[moving].astype(bool)
         groups.append(
             [
-                _points(reference[staying][~there], UNMATCHED, "reference, not matched"),
-                _points(reference[staying][there], REFERENCE, "reference, matched"),
+                _points(reference[staying][~x_matched], UNMATCHED, "reference, not matched"),
+                _points(reference[staying][x_matched], REFERENCE, "reference, matched"),
                 *([] if truth is None else [_points(truth[moving], TRUTH, "truth")]),
-                _points(one.transformed[moving][~moved], LEFT, "registered, not matched"),
-                _points(one.transformed[moving][moved], SOURCE, "registered, matched"),
+                _points(registration.transformed[moving][~y_matched], LEFT, "registered, not matched"),
+                _points(registration.transformed[moving][y_matched], SOURCE, "registered, matched"),
             ]
         )
-        labels.append(f"{one.method}: {one.words}")
-        if one.potential is not None and one.reference_potential is not None and one.unrefined is not None:
-            values = np.concatenate([one.reference_potential, one.potential])
+        labels.append(f"{registration.method}: {registration.words}")
+        x_potential, y_potential = registration.reference_potential, registration.potential
+        if x_potential is not None and y_potential is not None and registration.unrefined is not None:
+            values, unrefined = np.concatenate([x_potential, y_potential]), registration.unrefined[moving]
             scale = {"cmin": float(values.min()), "cmax": float(values.max()), "colorscale": "Viridis"}
             bar = {
                 **scale,
@@ -69,12 +71,12 @@ def scene_json(
             }
             groups.append(
                 [
-                    _points(reference[staying], one.reference_potential[staying], "reference, potential", scale=scale),
-                    _points(one.unrefined[moving], one.potential[moving], "before refinement, potential", scale=bar),
+                    _points(reference[staying], x_potential[staying], "reference, potential", scale=scale),
+                    _points(unrefined, y_potential[moving], "before refinement, potential", scale=bar),
                 ]
             )
-            labels.append(f"{one.method}: potential, before refinement")
-    start = 1  # the first method's result is shown at first
+            labels.append(f"{registration.method}: potential, before refinement")
+    first_view = 1  # the first method's result
     owner = [number for number, group in enumerate(groups) for trace in group if len(trace.x)]
     traces = [trace for group in groups for trace in group if len(trace.x)]
     wanted = [True if trace.visible is None else trace.visible for trace in traces]
@@ -82,7 +84,7 @@ def scene_json(
         [shown if at == number else False for at, shown in zip(owner, wanted, strict=True)]
         for number in range(len(groups))
     ]
-    for trace, shown in zip(traces, views[start], strict=True):
+    for trace, shown in zip(traces, views[first_view], strict=True):
         trace.visible = shown
     buttons = [
         {"label": html.escape(label), "method": "restyle", "args": [{"visible": view}]}
@@ -90,7 +92,7 @@ def scene_json(
     ]
     everything = np.concatenate([source, reference, *([] if truth is None else [truth])])
     figure = go.Figure(traces, _layout(everything))
-    menu = {"buttons": buttons, "active": start, "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom"}
+    menu = {"buttons": buttons, "active": first_view, "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom"}
     figure.update_layout(updatemenus=[menu])
     text = figure.to_json()
     assert text is not None and "</" not in text

@@ -16,8 +16,10 @@ from matplotlib.patches import Patch
 
 from pwan.report.files import save_both
 
-REFERENCE, SOURCE, LINE = "#2255cc", "#cc3311", "#222222"
-SHADE = 0.13
+REFERENCE = "#2255cc"
+SOURCE = "#cc3311"
+LINE = "#222222"
+SHADE = 0.13  # opacity of a flat region
 COLOURS = ("#009e73", "#e69f00", "#cc79a7", "#0072b2", "#000000")  # Okabe and Ito's
 
 
@@ -37,7 +39,7 @@ def draw_discrepancies(
         references: the (q,) reference of each number of outliers.
         outliers: these numbers.
         curves: columns outliers, t, and one for each discrepancy.
-        minima: columns discrepancy, outliers, t, value: dots.
+        minima: columns discrepancy, outliers, t and value; a dot each.
         modes: values of t with a dotted line.
         path: of the PNG; the PDF beside it has the suffix .pdf.
     """
@@ -81,8 +83,12 @@ class PotentialPanel:
 
     Attributes:
         title: above it.
-        grid: (k,) rising positions; exact, learned: (k,) potentials there; gradient: (k,) of the learned one.
-        reference_active: (q,) bool, source_active: (r,) bool: whether an optimal plan carries mass of the point.
+        grid: (k,) rising positions.
+        exact: (k,) an optimal potential at the grid.
+        learned: (k,) the learned potential at the grid.
+        gradient: (k,) of the learned potential at the grid.
+        reference_active: (q,) bool, whether an optimal plan carries mass of the point.
+        source_active: (r,) bool, whether an optimal plan carries mass of the point.
         threshold: h of the learned potential.
     """
 
@@ -102,7 +108,8 @@ def draw_potentials(
     """Write the figure of 1-D potentials: f above, its gradient below, with the flat regions shaded.
 
     Args:
-        reference: (q,), source: (r,).
+        reference: (q,).
+        source: (r,).
         panels: a column each.
         path: of the PNG; the PDF beside it has the suffix .pdf.
     """
@@ -142,7 +149,12 @@ def draw_potentials(
 
 @dataclass(frozen=True)
 class CorrespondencePanel:
-    """One column of the correspondence figure: its title, and an optimal plan (q, r)."""
+    """One column of the correspondence figure.
+
+    Attributes:
+        title: above it.
+        plan: (q, r) an optimal one.
+    """
 
     title: str
     plan: np.ndarray

@@ -22,8 +22,10 @@ class Training:
     """What is drawn of one registration.
 
     Attributes:
-        reference: (q, D). trajectory: the source (r, D) at its start, on its way and at its end, with a word for each.
-        potential, gradient_norm: (q + r,) at the reference and the end of the trajectory, in this order.
+        reference: (q, D).
+        trajectory: the source (r, D) where it begins, on its way and at its end, with a word for each.
+        potential: (q + r,) at the reference and the end of the trajectory, in this order.
+        gradient_norm: (q + r,) of the potential, at the same points.
         curves: each name and its step numbers and values (k,): what the method minimised, say, and the MSE.
     """
 
@@ -38,6 +40,8 @@ def draw_training(training: Training, title: str, path: Path) -> list[Path]:
     """Write the trajectory above, potential, gradient norm and curves below, as PNG and PDF beside each other.
 
     Args:
+        training: what is drawn.
+        title: above the figure.
         path: of the PNG; the PDF has the suffix .pdf.
 
     Returns:

@@ -13,16 +13,27 @@ from matplotlib.figure import Figure
 
 from pwan.files import in_one_move
 
-REFERENCE, UNMATCHED, SOURCE, LEFT, TRUTH = "#4477aa", "#bbccdd", "#cc3311", "#ee99aa", "#117733"
-MANY = 1000  # points of one cloud
+REFERENCE = "#4477aa"
+UNMATCHED = "#bbccdd"  # of the reference
+SOURCE = "#cc3311"
+LEFT = "#ee99aa"  # of the source, not matched
+TRUTH = "#117733"
+MANY = 1000  # points of one cloud, above which a PDF holds them as pixels; chosen by eye
 
 
 @dataclass(frozen=True)
 class Registration:
-    """What one method made of a problem: moved points (r, D), masks of what it matched (r,) and (q,), a few words.
+    """What one method made of a problem.
 
-    Of a method that has a potential, ``potential`` (r,) and ``reference_potential`` (q,) are its values where the
-    points were when the method proper ended, ``unrefined`` (r, D).
+    Attributes:
+        method: its name.
+        words: a few, such as its error.
+        transformed: (r, D) the moved source.
+        matched: (r,) which source points are matched.
+        reference_matched: (q,) which reference points are matched.
+        potential: (r,) at ``unrefined``; None for methods without a potential.
+        reference_potential: (q,) at the reference; None for methods without a potential.
+        unrefined: (r, D) the moved source as the method proper left it; None where it is not drawn.
     """
 
     method: str
@@ -37,7 +48,20 @@ class Registration:
 
 @dataclass(frozen=True)
 class Panel:
-    """One registration to draw: (N, D) arrays, and boolean masks of what was matched."""
+    """One registration to draw.
+
+    Attributes:
+        title: above it.
+        source: (r, D).
+        reference: (q, D).
+        truth: (r, D).
+        transformed: (r, D) the moved source.
+        matched: (r,) bool, which source points are matched.
+        reference_matched: (q,) bool, which reference points are matched.
+        mse_initial: before registration.
+        mse_unrefined: before the refinement; None where the trial failed.
+        mse: after the refinement; None where the trial failed.
+    """
 
     title: str
     source: np.ndarray
@@ -48,7 +72,7 @@ class Panel:
     reference_matched: np.ndarray
     mse_initial: float
     mse_unrefined: float | None
-    mse: float | None  # refined; both None: the trial failed
+    mse: float | None
 
     def outcome(self) -> str:
         """The errors before and after the refinement, which may be one number."""

@@ -1,4 +1,4 @@
-"""Landmarks pairs of points: read from a text file, and found among the points of two scans."""
+"""Landmarks, known pairs of points: read from a text file, and found among the points of two scans."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pwan.pointfiles import PointFile
 from pwan.pointfiles.content import Fault
 from pwan.pointfiles.encodings import decoded
 from pwan.pointfiles.numerals import number
-from pwan.pointfiles.separators import Separator, found_in, without_comment
+from pwan.pointfiles.text.separators import Separator, found_in, without_comment
 
 SIDES = ("source", "reference")
 LARGEST = 2**53  # from here on a number read as a float may be another one
@@ -21,11 +21,12 @@ EXAMPLE = "expected lines such as 17,203 (a point of the source, the point of th
 
 
 @dataclass(frozen=True)
-class Listed:
-    """Pairs as a file lists them.
+class ListedLandmarks:
+    """Landmarks as a file lists them.
 
     Attributes:
-        rows: (L, 2) numbers of points in the source's and the reference's file, from 0. weights: (L,) positive.
+        rows: (L, 2) numbers of points in the source's and the reference's file, from 0.
+        weights: (L,) positive.
         lines: (L,) of the file, from 1.
     """
 
@@ -36,10 +37,11 @@ class Listed:
 
 @dataclass(frozen=True)
 class Landmarks:
-    """Pairs among the points of two scans.
+    """Landmarks among the points of two scans.
 
     Attributes:
-        points: (L, 2) numbers among the points read from both files. weights: (L,) positive.
+        points: (L, 2) numbers among the points read from both files.
+        weights: (L,) positive.
         registered: (L, 2) numbers among the points that are registered.
     """
 
@@ -52,19 +54,21 @@ class Landmarks:
         """(L, 3) as :func:`pwan.register` takes them."""
         return np.column_stack((self.registered, self.weights))
 
-    def apart(self, source: np.ndarray, reference: np.ndarray) -> np.ndarray:
-        """(L,) distances of the pairs, for all of the source's points (N, D), moved or not, and the reference's."""
+    def distances(self, source: np.ndarray, reference: np.ndarray) -> np.ndarray:
+        """(L,) between the points of each landmark, for all points of the source (N, D), moved or not, and of the
+        reference."""
         return np.linalg.norm(source[self.points[:, 0]] - reference[self.points[:, 1]], axis=1)
 
 
-def read_landmarks(path: str | Path) -> Listed:
-    """Read pairs: source, reference and, if there, weight a line, with or without a header, which may name them in any
-    order among other columns.
+def read_landmarks(path: str | Path) -> ListedLandmarks:
+    """Read landmarks, one a line: source, reference and, if there, weight.
+
+    A header may name these columns, in any order and among others.
 
     Raises:
-        OSError: the file is not there or cannot be read.
-        ValueError: no pairs, text where numbers belong, a number that no point or weight can have, or a source point
-            that stands in two pairs; names the file and the line.
+        OSError: the file does not exist or cannot be read.
+        ValueError: no landmarks, text where numbers belong, a number that no point or weight can have, or a source
+            point in two landmarks; names the file and the line.
     """
     try:
         return _read(Path(path).read_bytes())
@@ -72,7 +76,7 @@ def read_landmarks(path: str | Path) -> Listed:
         raise ValueError(f"{path}: {fault}") from None
 
 
-def _read(data: bytes) -> Listed:
+def _read(data: bytes) -> ListedLandmarks:
     text, _ = decoded(data, [])
     lines = [(at, bare) for at, line in enumerate(text.split("\n"), 1) if (bare := without_comment(line.strip()))]
     if not lines:
@@ -91,25 +95,25 @@ def _read(data: bytes) -> Listed:
             f"{EXAMPLE}, a third column for a weight, or a header with the columns source, reference and weight."
         )
     if not rows:
-        raise Fault(f"line {first_line} is a header, and no pair stands below it; {EXAMPLE}.")
-    found = []
+        raise Fault(f"line {first_line} is a header, and no landmark stands below it; {EXAMPLE}.")
+    pairs = []
     for at, cells in rows:
         if len(cells) != len(head):
             raise Fault(
                 f"line {at}: expected {len(head)} columns as in line {first_line}, found {len(cells)}. Repair it."
             )
-        found.append([_point(cells[place], at, side, separator) for place, side in zip(places, SIDES, strict=False)])
+        pairs.append([_point(cells[place], at, side, separator) for place, side in zip(places, SIDES, strict=False)])
     weights = [_weight(cells[places[2]], at, separator) if len(places) == 3 else 1.0 for at, cells in rows]
-    at_line = [at for at, _ in rows]
-    first: dict[int, int] = {}
-    for (here, _), at in zip(found, at_line, strict=True):
-        if here in first:
+    lines_of_rows = [at for at, _ in rows]
+    first_line_of: dict[int, int] = {}
+    for (point, _), at in zip(pairs, lines_of_rows, strict=True):
+        if point in first_line_of:
             raise Fault(
-                f"line {at}: source point {here} stands in line {first[here]} already; expected each source point in "
-                "one pair. Take one of the two lines out."
+                f"line {at}: source point {point} stands in line {first_line_of[point]} already; expected each source "
+                "point in one landmark. Take one of the two lines out."
             )
-        first[here] = at
-    return Listed(np.array(found, dtype=np.int64), np.array(weights), np.array(at_line))
+        first_line_of[point] = at
+    return ListedLandmarks(np.array(pairs, dtype=np.int64), np.array(weights), np.array(lines_of_rows))
 
 
 def _number(cell: str, separator: Separator) -> float | None:
@@ -148,21 +152,21 @@ def _weight(cell: str, at: int, separator: Separator) -> float:
     value = _number(cell, separator)
     if value is None or not 0 < value < np.inf:
         raise Fault(
-            f"line {at}: expected a positive weight, found {cell[:40]!r}. Repair the line; a pair that shall not count "
-            "is left out by a comment sign (#) in front of it."
+            f"line {at}: expected a positive weight, found {cell[:40]!r}. Repair the line; a landmark that "
+            "must not count is left out by a comment sign (#) in front of it."
         )
     return value
 
 
-def located(
-    listed: Listed, path: str | Path, source: PointFile, reference: PointFile, notes: list[str]
+def locate(
+    listed: ListedLandmarks, path: str | Path, source: PointFile, reference: PointFile, notes: list[str]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The pairs (L, 2) as numbers among the points read from both files, and their weights (L,).
+    """The landmarks (L, 2) as numbers among the points read from both files, and their weights (L,).
 
-    Pairs of points that were dropped are left out too, with a note.
+    Landmarks whose points were dropped are left out too, with a note.
 
     Raises:
-        ValueError: a number beyond the file's points, or no pair is left.
+        ValueError: a number beyond the file's points, or no landmark is left.
     """
     points, kept = np.zeros_like(listed.rows), np.ones(len(listed.rows), dtype=bool)
     for side, file in enumerate((source, reference)):
@@ -174,15 +178,16 @@ def located(
                 f"{last}, found {numbers[beyond[0]]}. Correct the line; points count from 0."
             )
         points[:, side] = np.searchsorted(file.rows, numbers).clip(max=len(file.rows) - 1)  # the last may be dropped
-        there = file.rows[points[:, side]] == numbers
-        for k in np.flatnonzero(~there & kept):
+        was_read = file.rows[points[:, side]] == numbers
+        for k in np.flatnonzero(~was_read & kept):
             notes.append(
                 f"{Path(path).name}: line {listed.lines[k]}: point {numbers[k]} of {file.path.name} was dropped; "
-                "the pair is left out"
+                "the landmark is left out"
             )
-        kept &= there
+        kept &= was_read
     if not kept.any():
         raise ValueError(
-            f"{path}: expected pairs of finite points, but each pair names a point that was dropped. Name other points."
+            f"{path}: expected landmarks of finite points, but each of them names a point that was dropped. Name other "
+            "points."
         )
     return points[kept], listed.weights[kept]

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 import pwan
-from pwan.begin.alignment import Start
 from pwan.begin.estimate import Limits
+from pwan.begin.start import Start
 from pwan.deformation.space import SpaceTransform
 from pwan.extras import needs
 from pwan.pointfiles import write_points
@@ -41,14 +41,22 @@ class Outcome:
     """A finished registration of two files.
 
     Attributes:
-        pair: what was read. start: None where the files' own positions were taken. limits: None where they were given.
-        mass: that was matched, in registered points, or None. distance_limit: how far at most, or None.
+        pair: what was read.
+        start: None where the registration began from the files as they are.
+        limits: the estimated ones; None where they were given.
+        mass: that was matched, in registered points, or None.
+        distance_limit: how far at most, in the reference's units, or None.
         result: as :func:`pwan.register` gives it for one problem in numpy, of the registered points from
             ``start.apply`` of them.
-        begun: (N, D) all points of the source at the start. points: (N, D) the same, registered.
-        matched: (N,) which of them are matched. weight: (N,) how much of each counts, from 0 to 1.
-        partner: (N,) the row of ``pair.reference`` that is nearest to each. distance: (N,) how far it is.
-        measured, verdict: whether to trust it. seconds: of all of it.
+        at_start: (N, D) all points of the source, moved by the start.
+        points: (N, D) all points of the source, registered.
+        matched: (N,) bool, which of them are matched.
+        partner: (N,) the row of ``pair.reference`` that is nearest to each.
+        distance: (N,) how far that is, in the reference's units.
+        weight: (N,) how much of each point counts, from 0 to 1.
+        measured: what the verdict is based on.
+        verdict: whether to trust the result.
+        seconds: of all of it.
     """
 
     pair: Pair
@@ -57,7 +65,7 @@ class Outcome:
     mass: float | None
     distance_limit: float | None
     result: Any
-    begun: np.ndarray
+    at_start: np.ndarray
     points: np.ndarray
     matched: np.ndarray
     partner: np.ndarray
@@ -85,18 +93,19 @@ def check_output(settings: ScanSettings) -> None:
     """Refuse before anything is computed what could not be written in the end.
 
     Raises:
-        OSError: the folder is a file, or cannot be made or written to. ValueError: results are there already.
+        OSError: the folder is a file, or cannot be made or written to.
+        ValueError: the folder holds results already.
     """
     folder = Path(settings.output)
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(f"{folder} is a file; expected a folder for the results, name another with output=")
-    there = [path.name for path in files(settings).values() if os.path.lexists(path)]
+    existing = [path.name for path in files(settings).values() if os.path.lexists(path)]
     folders = [path for path in files(settings).values() if path.is_dir()]
     if folders:
         raise IsADirectoryError(f"{folders[0]} is a folder where a file would be written; name another with output=")
-    if there and not settings.overwrite:
+    if existing and not settings.overwrite:
         raise ValueError(
-            f"{folder} holds results already ({', '.join(there)}); name another folder with output=, or write over "
+            f"{folder} holds results already ({', '.join(existing)}); name another folder with output=, or write over "
             "them with overwrite=true"
         )
     above = folder
@@ -107,34 +116,38 @@ def check_output(settings: ScanSettings) -> None:
 
 
 def write_output(settings: ScanSettings, outcome: Outcome) -> tuple[str, ...]:
-    """Write all files beside the folder's others and then move them there; returns what was decided, in sentences.
+    """Write all files into a folder of their own inside the output folder, and then move them to their places.
+
+    Returns:
+        What was decided, in sentences.
 
     Raises:
-        OSError: the folder cannot be written to; what was begun is removed. ValueError: the format cannot hold it.
+        OSError: the folder cannot be written to; what was half written is removed.
+        ValueError: the format cannot hold the points.
     """
     final, folder = files(settings), Path(settings.output)
     made = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     half = Path(tempfile.mkdtemp(prefix=".pwan-", suffix=".tmp", dir=folder))
     try:
-        beside = {what: half / path.name for what, path in final.items()}
+        unfinished = {what: half / path.name for what, path in final.items()}
         pair = outcome.pair
         extra = {"matched": outcome.matched, "displacement": outcome.points - pair.source_file.points}
         written = write_points(
-            beside["points"], pair.source_file, outcome.points, fields=_turned_normals(outcome), extra=extra
+            unfinished["points"], pair.source_file, outcome.points, fields=_turned_normals(outcome), extra=extra
         )
         if outcome.result.transform is not None:
-            outcome.result.transform.save(beside["transform"])
-        _matches(outcome).to_csv(beside["matches"], index=False)
-        found = summary(settings, outcome)
-        found["notes"] += written.notes
-        beside["result"].write_text(json.dumps(found, indent=1, allow_nan=False), encoding="utf-8")
-        _page(settings, outcome, found, beside["page"])
+            outcome.result.transform.save(unfinished["transform"])
+        _matches(outcome).to_csv(unfinished["matches"], index=False)
+        contents = summary(settings, outcome)
+        contents["notes"] += written.notes
+        unfinished["result"].write_text(json.dumps(contents, indent=1, allow_nan=False), encoding="utf-8")
+        _page(settings, outcome, contents, unfinished["page"])
         with _alone_in(folder):
             check_output(settings)  # another run may have ended here since this one began
             for what, path in final.items():
-                if beside[what].exists():
-                    os.replace(beside[what], path)
+                if unfinished[what].exists():
+                    os.replace(unfinished[what], path)
                 else:
                     path.unlink(missing_ok=True)  # of an earlier run
         return written.notes
@@ -203,6 +216,7 @@ def summary(settings: ScanSettings, outcome: Outcome) -> dict[str, Any]:
         "folded_share": outcome.measured.folded,
         "status": result.status,
         "stop_reason": result.stop_reason,
+        "choice": result.choice,
         "seconds": outcome.seconds,
         "settings": asdict(settings),
         "method_settings": asdict(settings.chosen()),
@@ -212,15 +226,16 @@ def summary(settings: ScanSettings, outcome: Outcome) -> dict[str, Any]:
 
 
 def _landmarks(outcome: Outcome) -> dict[str, Any] | None:
-    """The known pairs, by their numbers in the files, and how far they are apart: as the files are, and in the end."""
-    pair, known = outcome.pair, outcome.pair.landmarks
-    if known is None:
+    """The landmarks, by their numbers in the files, and how far they are apart: as the files are, and in the end."""
+    pair, landmarks = outcome.pair, outcome.pair.landmarks
+    if landmarks is None:
         return None
-    there = pair.reference_file.points
-    before, after = known.apart(pair.source_file.points, there), known.apart(outcome.points, there)
-    numbers = pair.source_file.rows[known.points[:, 0]], pair.reference_file.rows[known.points[:, 1]]
+    before, after = (
+        landmarks.distances(points, pair.reference_file.points) for points in (pair.source_file.points, outcome.points)
+    )
+    numbers = pair.source_file.rows[landmarks.points[:, 0]], pair.reference_file.rows[landmarks.points[:, 1]]
     names = ("source", "reference", "weight", "before", "after")
-    rows = zip(*(values.tolist() for values in (*numbers, known.weights, before, after)), strict=True)
+    rows = zip(*(values.tolist() for values in (*numbers, landmarks.weights, before, after)), strict=True)
     return {
         "count": len(before),
         "median_before": float(np.median(before)),
@@ -231,7 +246,7 @@ def _landmarks(outcome: Outcome) -> dict[str, Any] | None:
 
 
 def _threshold(result: Any) -> float | None:
-    """The distance threshold h at the end, in the reference's units; None where there is no finite one."""
+    """The distance threshold h at the end, in the reference's units; None where it is not finite."""
     thresholds, transform = result.history.get("threshold"), result.transform
     if not thresholds or not math.isfinite(thresholds[-1]) or not isinstance(transform, SpaceTransform):
         return None
@@ -244,7 +259,7 @@ def _turned_normals(outcome: Outcome) -> dict[str, np.ndarray]:
     normals = file.normals
     if normals is None or outcome.result.transform is None:
         return {}
-    jacobians = outcome.result.transform.jacobians(outcome.begun)  # (N, D, D) d moved_j / d y_i
+    jacobians = outcome.result.transform.jacobians(outcome.at_start)  # (N, D, D) d moved_j / d y_i
     if outcome.start is not None:
         jacobians = outcome.start.scale * outcome.start.rotation @ jacobians
     turned = np.linalg.solve(jacobians, normals[..., None])[..., 0] * np.sign(np.linalg.det(jacobians))[:, None]
@@ -257,44 +272,47 @@ def _turned_normals(outcome: Outcome) -> dict[str, np.ndarray]:
 
 def _matches(outcome: Outcome) -> pd.DataFrame:
     """Matched source points and their nearest reference points, by their numbers in the files, from 0."""
-    pair, here = outcome.pair, np.flatnonzero(outcome.matched)
-    there = pair.reference_rows[outcome.partner[here]]
+    pair, y_rows = outcome.pair, np.flatnonzero(outcome.matched)
+    x_rows = pair.reference_rows[outcome.partner[y_rows]]
     return pd.DataFrame(
         {
-            "source": pair.source_file.rows[here],
-            "reference": pair.reference_file.rows[there],
-            "distance": outcome.distance[here],
-            "weight": outcome.weight[here],
+            "source": pair.source_file.rows[y_rows],
+            "reference": pair.reference_file.rows[x_rows],
+            "distance": outcome.distance[y_rows],
+            "weight": outcome.weight[y_rows],
         }
     )
 
 
-def _page(settings: ScanSettings, outcome: Outcome, found: dict[str, Any], path: Path) -> None:
+def _page(settings: ScanSettings, outcome: Outcome, contents: dict[str, Any], path: Path) -> None:
     pair = outcome.pair
-    matched_there = np.zeros(len(pair.reference), dtype=bool)
-    matched_there[outcome.partner[outcome.matched]] = True
-    shown = Registration(settings.method, "registered", outcome.points, outcome.matched, matched_there)
-    scene = scene_json(outcome.begun, pair.reference, None, [shown])
-    said = ["To be trusted" if found["trusted"] else "Not to be trusted as it is", *found["verdict"]]
-    said += [f"Warning: {text}" for text in found["warnings"]]
+    reference_matched = np.zeros(len(pair.reference), dtype=bool)
+    reference_matched[outcome.partner[outcome.matched]] = True
+    shown = Registration(settings.method, "registered", outcome.points, outcome.matched, reference_matched)
+    scene = scene_json(outcome.at_start, pair.reference, None, [shown])
+    said = ["To be trusted" if contents["trusted"] else "Not to be trusted as it is", *contents["verdict"]]
+    said += [f"Warning: {text}" for text in contents["warnings"]]
     numbers = {
-        "matched points": found["matched"]["points"],
-        "matched share": found["matched"]["share"],
-        **{f"distance of matched points, {name}": found["residual"][name] for name in ("median", "mean", "q95", "max")},
-        "spacing of the reference": found["residual"]["spacing"],
-        **({} if found["landmarks"] is None else {"landmark pairs, median": found["landmarks"]["median"]}),
-        "seconds": found["seconds"],
+        "matched points": contents["matched"]["points"],
+        "matched share": contents["matched"]["share"],
+        **{
+            f"distance of matched points, {name}": contents["residual"][name]
+            for name in ("median", "mean", "q95", "max")
+        },
+        "spacing of the reference": contents["residual"]["spacing"],
+        **({} if contents["landmarks"] is None else {"landmarks, median distance": contents["landmarks"]["median"]}),
+        "seconds": contents["seconds"],
     }
     tables = [
         Table("Verdict", pd.DataFrame({"what was found": said})),
         Table("Numbers, in the reference's units", pd.DataFrame(list(numbers.items()), columns=["what", "value"])),
     ]
     caption = "Before and after, by the menu; drag to turn."
-    made = [("Mass", str(found["limits"])), *(("Note", text) for text in found["notes"])]
+    made = [("Mass", str(contents["limits"])), *(("Note", text) for text in contents["notes"])]
     if outcome.start is not None:
         made.insert(0, ("Start", outcome.start.reason))
         caption += " Before is where the search for a start put the source." if outcome.start.changed else ""
     section = Section(
-        "Result", made, tables, scenes=[Scene(caption, scene)], files=[(RESULT, json.dumps(found, indent=1))]
+        "Result", made, tables, scenes=[Scene(caption, scene)], files=[(RESULT, json.dumps(contents, indent=1))]
     )
     write_page(f"pwan: {pair.source_file.path.name} onto {pair.reference_file.path.name}", [section], path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,12 +11,12 @@ import numpy as np
 from pwan.normalisation import EXTENT_RATIO
 from pwan.pointfiles import PointFile, read_points
 from pwan.randomness import numpy_generator
-from pwan.scans.landmarks import Landmarks, located, read_landmarks
+from pwan.scans.landmarks import Landmarks, locate, read_landmarks
 from pwan.scans.settings import LIMIT, ScanSettings
 from pwan.shapes.surface import sample_surface
 
-APART = 1e-12  # ratio of two sets' extents at which the smaller one is a point in the frame of the larger one
-SMALLEST = 1e-30  # extent of a set; squares of smaller ones leave float32, and only damaged files hold them
+LEAST_EXTENT_RATIO = 1e-12  # of two sets; below it the smaller one is a point in the frame of the larger one
+LEAST_EXTENT = 1e-30  # of a set, in its units; squares of smaller ones leave float32, and only damaged files hold them
 
 
 @dataclass(frozen=True)
@@ -23,12 +24,14 @@ class Pair:
     """Two point files, and what of them is registered.
 
     Attributes:
-        source_file, reference_file: as they were read.
+        source_file: as it was read.
+        reference_file: as it was read.
         source: (r, D) the points that are registered: all of the file's, a random part, or points of its surface.
         source_rows: (r,) their numbers among the file's points, None for points of its surface.
-        reference: (q, D), reference_rows: (q,) the same of the reference.
-        landmarks: pairs that are known to belong together, all of whose points are registered; None without any.
+        reference: (q, D) the points that are registered: all of the file's, or a random part.
+        reference_rows: (q,) their numbers among the file's points.
         notes: what was decided on the way, in sentences that name the file.
+        landmarks: all of their points are registered; None without any.
     """
 
     source_file: PointFile
@@ -45,28 +48,34 @@ class Pair:
         """Whether the registered source points are those of the file, in its order."""
         return self.source_rows is not None and len(self.source_rows) == len(self.source_file.points)
 
+    @property
+    def source_faces(self) -> np.ndarray | None:
+        """(F, 3) triangles of the registered source points, where these are all of a mesh's vertices; else None."""
+        return self.source_file.triangles if self.whole else None
+
+    @property
+    def reference_faces(self) -> np.ndarray | None:
+        """(F, 3) the same of the reference."""
+        whole = len(self.reference_rows) == len(self.reference_file.points)
+        return self.reference_file.triangles if whole else None
+
 
 def read_pair(settings: ScanSettings) -> Pair:
-    """Read both files, and the pairs between them where some are known.
+    """Read both files, and the landmarks where there are some.
 
     Raises:
-        OSError: a file is not there or cannot be read.
-        ValueError: a file's content is at fault, or both cannot be registered onto each other; names the file.
+        OSError: a file does not exist or cannot be read.
+        ValueError: the content of a file is invalid, or the two cannot be registered onto each other; names the file.
     """
-    source, reference = (
-        read_points(path, key=key, raw=raw, drop_invalid=settings.drop_invalid)
-        for path, key, raw in (
-            (settings.source, settings.source_key, settings.source_raw),
-            (settings.reference, settings.reference_key, settings.reference_raw),
-        )
-    )
+    source, reference = _read(settings, "source"), _read(settings, "reference")
     (_, d), (_, other) = source.points.shape, reference.points.shape
     if d != other:
         raise ValueError(
             f"{source.path} has {d} coordinates a point and {reference.path} has {other}; expected as many in both. "
-            "Drop or add a coordinate in one of them, or name the columns with source_key= or reference_key="
+            "Drop or add a coordinate in one of them, or name the columns with source_columns= or reference_columns="
         )
-    notes = [f"{file.path.name}: {note}" for file in (source, reference) for note in file.notes]
+    both = {"source": source, "reference": reference}
+    notes = [f"{file.path.name}: {_in_words_of(role, note)}" for role, file in both.items() for note in file.notes]
     extents = [float(np.ptp(file.points, axis=0).max()) for file in (source, reference)]
     for file, extent in zip((source, reference), extents, strict=True):
         if len(file.points) < d + 1:
@@ -74,20 +83,21 @@ def read_pair(settings: ScanSettings) -> Pair:
                 f"{file.path} holds {len(file.points)} points; expected at least {d + 1} in {d}-D. Check that the "
                 "export wrote all of them"
             )
-        if extent < SMALLEST:
+        if extent < LEAST_EXTENT:
             apart = f" within {extent:g}" if extent else ""
             raise ValueError(
                 f"{file.path} holds the same point {len(file.points)} times{apart}; expected points that differ. Check "
                 "that the export wrote them as they are"
             )
-    if not (settings.scale or APART < extents[0] / extents[1] < 1 / APART):
+    if not (settings.scale or LEAST_EXTENT_RATIO < extents[0] / extents[1] < 1 / LEAST_EXTENT_RATIO):
         raise ValueError(
             f"{source.path} extends over {extents[0]:g} and {reference.path} over {extents[1]:g}; expected the same "
             "units in both. Convert one of them, or look for the scale with scale=true"
         )
-    known, weights = np.empty((0, 2), dtype=np.int64), np.empty(0)
+    rows_in_files, weights = np.empty((0, 2), dtype=np.int64), np.empty(0)
     if settings.landmarks is not None:
-        known, weights = located(read_landmarks(settings.landmarks), settings.landmarks, source, reference, notes)
+        listed = read_landmarks(settings.landmarks)
+        rows_in_files, weights = locate(listed, settings.landmarks, source, reference, notes)
     rows: np.ndarray | None
     if settings.sample is not None:
         if source.triangles is None or not len(source.triangles) or d != 3:
@@ -97,15 +107,15 @@ def read_pair(settings: ScanSettings) -> Pair:
         draw = numpy_generator(settings.seed, "scan", "surface")
         points, rows = sample_surface(source.points, source.triangles, settings.sample, draw), None
         notes.append(f"{source.path.name}: {settings.sample} points drawn on its faces are registered")
-        here = len(points) + np.arange(len(known))  # the pairs' vertices follow the drawn points
-        points = np.concatenate((points, source.points[known[:, 0]]))
+        y_rows = len(points) + np.arange(len(rows_in_files))  # the landmarks' vertices follow the drawn points
+        points = np.concatenate((points, source.points[rows_in_files[:, 0]]))
     else:
-        points, rows = _part(source, settings.seed, "source", notes, known[:, 0])
-        here = np.searchsorted(rows, known[:, 0])
-    staying, staying_rows = _part(reference, settings.seed, "reference", notes, known[:, 1])
-    registered = np.column_stack((here, np.searchsorted(staying_rows, known[:, 1])))
-    pairs = Landmarks(known, weights, registered) if len(known) else None
-    return Pair(source, reference, points, rows, staying, staying_rows, tuple(notes), pairs)
+        points, rows = _part(source, settings.seed, "source", notes, rows_in_files[:, 0])
+        y_rows = np.searchsorted(rows, rows_in_files[:, 0])
+    staying, staying_rows = _part(reference, settings.seed, "reference", notes, rows_in_files[:, 1])
+    registered = np.column_stack((y_rows, np.searchsorted(staying_rows, rows_in_files[:, 1])))
+    landmarks = Landmarks(rows_in_files, weights, registered) if len(rows_in_files) else None
+    return Pair(source, reference, points, rows, staying, staying_rows, tuple(notes), landmarks)
 
 
 def _part(file: PointFile, seed: int, name: str, notes: list[str], needed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -115,29 +125,48 @@ def _part(file: PointFile, seed: int, name: str, notes: list[str], needed: np.nd
         return file.points, np.arange(len(file.points))
     rows = np.sort(numpy_generator(seed, "scan", name).choice(len(file.points), LIMIT, replace=False))
     rows = np.union1d(rows, needed)
-    beside = " or of a known pair" if len(needed) else ""
+    beside = " or of a landmark" if len(needed) else ""
     notes.append(f"{file.path.name}: {len(rows)} of {len(file.points)} points are registered, chosen at random{beside}")
     return file.points[rows], rows
 
 
 def doubtful_units(source: np.ndarray, reference: np.ndarray) -> str:
     """A sentence where the extents of two sets differ more than threefold, else nothing."""
-    here, there = (float(np.sqrt(points.var(0).sum())) for points in (source, reference))  # RMS radii
-    if 1 / EXTENT_RATIO <= here / there <= EXTENT_RATIO:
+    y_radius, x_radius = (float(np.sqrt(points.var(0).sum())) for points in (source, reference))  # RMS
+    if 1 / EXTENT_RATIO <= y_radius / x_radius <= EXTENT_RATIO:
         return ""
     return (
-        f"the extents differ more than threefold (RMS radius {here:.4g} against {there:.4g}): are both in the same "
-        "units? scale=true looks for the scale"
+        f"the extents differ more than threefold (RMS radius {y_radius:.4g} against {x_radius:.4g}): are both in the "
+        "same units? scale=true looks for the scale"
     )
+
+
+def _read(settings: ScanSettings, role: str) -> PointFile:
+    try:
+        return read_points(
+            getattr(settings, role),
+            key=getattr(settings, f"{role}_key"),
+            columns=getattr(settings, f"{role}_columns") or settings.columns,
+            raw=getattr(settings, f"{role}_raw"),
+            drop_invalid=settings.drop_invalid,
+            keep_flagged=settings.keep_flagged,
+        )
+    except ValueError as error:
+        raise ValueError(_in_words_of(role, str(error))) from error
+
+
+def _in_words_of(role: str, text: str) -> str:
+    """A sentence about a file with the settings' names for what :func:`pwan.read_points` calls key, columns and raw."""
+    return re.sub(r"(?<=[\s(])(key|columns|raw)(?==['NA-Za-z])", rf"{role}_\1", text)
 
 
 def stem(path: Path) -> str:
     """The file's name without its suffix, and without that below .gz."""
-    inner = path.with_suffix("") if path.suffix.lower() == ".gz" else path
-    return inner.stem or inner.name
+    return path.name.removesuffix(suffixes(path)) or path.name
 
 
 def suffixes(path: Path) -> str:
-    """The suffix of the file, with .gz where it ends so."""
+    """The suffix of the file, with .gz where it ends so; .mrk.json is one."""
     inner = path.with_suffix("") if path.suffix.lower() == ".gz" else path
-    return inner.suffix + (path.suffix if inner != path else "")
+    double = ".mrk" if inner.name.lower().endswith(".mrk.json") else ""
+    return inner.name[-len(double + inner.suffix) :] * bool(inner.suffix) + (path.suffix if inner != path else "")

@@ -7,20 +7,31 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from scipy.spatial import KDTree
 
 from pwan.api import register
-from pwan.begin.alignment import Start, find_start, second_look
+from pwan.begin.alignment import find_start
 from pwan.begin.estimate import Limits, estimate_limits, spacing_of
 from pwan.begin.landmark_start import start_by_landmarks
+from pwan.begin.sliding import SlidingCheck, check_sliding
+from pwan.begin.start import Start
 from pwan.problem import OK, Observer
+from pwan.registration.flexibility import CLEAR_DISTANCE, measure_fit
 from pwan.scans.output import Outcome, check_output, write_output
 from pwan.scans.pair import Pair, doubtful_units, read_pair
 from pwan.scans.settings import ScanSettings
-from pwan.scans.verdict import SLID, LandmarkResidual, Measured, judge, settled, unevenness
+from pwan.scans.verdict import BEYOND, HALF, SLID, LandmarkResidual, Measured, judge, settled, unevenness
+
+# |log| of lengths between neighbours up to which a registration of all of the smaller set may stand against an estimate
+# that matches less: right ones of the packaged pairs that serve for tuning were below .52, two cropped shapes forced
+# onto each other lie farther apart than ``CLEAR_DISTANCE`` or stretch more
+WHOLE_STRETCH = 0.55
+
+FOLDED_POINTS = 20_000  # about so many points of the source are checked for folds of the map; chosen by eye
 
 Tell = Callable[[str], None]
 
@@ -29,16 +40,18 @@ def register_files(settings: ScanSettings, *, tell: Tell = print, observer: Obse
     """Register ``settings.source`` onto ``settings.reference`` and write the results.
 
     Args:
-        tell: is given each sentence of what was decided. observer: called after each step of the method.
+        settings: the two files, and how to register them.
+        tell: called with each sentence of what was decided.
+        observer: called after each step of the method.
 
     Returns:
-        What was found; :func:`files` says where it was written. Nothing is written before all is computed.
+        What was found; :func:`pwan.scans.files` says where it was written. Nothing is written before all is computed.
 
     Raises:
         OSError: a file cannot be read, or the output folder not be written.
         ValueError: wrong input, with what was expected, what came and what to do.
     """
-    started = time.perf_counter()
+    began = time.perf_counter()
     check_output(settings)
     pair = read_pair(settings)
     for note in pair.notes:
@@ -63,33 +76,75 @@ def register_files(settings: ScanSettings, *, tell: Tell = print, observer: Obse
         by_distance = settings.type_of_method() == "distance"
         mass, distance = (None, limits.distance) if by_distance else (limits.mass, None)
 
-    def run(source: np.ndarray) -> Any:
-        return register(
-            source,
-            pair.reference,
-            mass=mass,
-            distance=distance,
-            landmarks=None if pair.landmarks is None else pair.landmarks.for_register,
-            method=settings.method,
-            seed=settings.seed,
-            observer=observer,
-            **settings.method_settings,
-        )
+    def run(source: np.ndarray, mass: float | None) -> Any:
+        return _run(settings, pair, source, mass, distance, observer)
 
-    result = run(moved)
-    look = _second_look(settings, pair, moved, result)
-    if look is not None and look[0] < SLID and settings.init == "auto" and pair.landmarks is None:
-        nearer = look[1]
+    result, mass, limits = _match(settings, pair, moved, mass, limits, run, tell)
+    check = _check_sliding(settings, pair, moved, result)
+    if check is not None and check.ratio < SLID and settings.init == "auto" and pair.landmarks is None:
+        nearer = check.start
         tell(f"it has slid along the reference, so once more, {nearer.reason} ...")
-        again = run(nearer.apply(moved))
-        look_again = _second_look(settings, pair, moved, again)
-        if look_again is not None and look_again[0] > look[0]:
-            start, result, look = nearer if start is None else start.then(nearer), again, look_again
-    slid = None if look is None else look[0]
-    outcome = _outcome(settings, pair, start, limits, mass, distance, result, doubt, slid, started)
+        second_result = run(nearer.apply(moved), mass)
+        second_check = _check_sliding(settings, pair, moved, second_result)
+        if second_check is not None and second_check.ratio > check.ratio:
+            start, result, check = nearer if start is None else start.then(nearer), second_result, second_check
+    slide_ratio = None if check is None else check.ratio
+    outcome = _outcome(settings, pair, start, limits, mass, distance, result, doubt, slide_ratio, began)
     for note in write_output(settings, outcome):
         tell(note)
     return outcome
+
+
+def _run(
+    settings: ScanSettings,
+    pair: Pair,
+    source: np.ndarray,
+    mass: float | None,
+    distance: float | None,
+    observer: Observer | None,
+) -> Any:
+    """One registration of the pair, its source at the start."""
+    return register(
+        source,
+        pair.reference,
+        mass=mass,
+        distance=distance,
+        landmarks=None if pair.landmarks is None else pair.landmarks.for_register,
+        source_faces=pair.source_faces,
+        reference_faces=pair.reference_faces,
+        method=settings.method,
+        seed=settings.seed,
+        observer=observer,
+        **settings.method_options(),
+    )
+
+
+def _match(
+    settings: ScanSettings,
+    pair: Pair,
+    moved: np.ndarray,
+    mass: float | None,
+    limits: Limits | None,
+    run: Callable[[np.ndarray, float | None], Any],
+    tell: Tell,
+) -> tuple[Any, float | None, Limits | None]:
+    """The registration, and the mass that it matched: all of the smaller set where an estimate says less and yet all of
+    it fits, since a limb that moved far costs the estimate some."""
+    smaller = min(len(pair.source), len(pair.reference))
+    if limits is not None and mass is not None and HALF * smaller < mass < smaller and _may_bend(settings):
+        tell("a limb that moved far may have cost the estimate some, so all is tried first ...")
+        result = run(moved, None)
+        fit = measure_fit(pair.source, result.transformed, pair.reference, smaller)
+        if result.status == OK and fit.distance <= CLEAR_DISTANCE and fit.stretch <= WHOLE_STRETCH:
+            tell(f"mass: all {smaller} of the smaller set, which fit within {fit.distance:.2g} spacings")
+            reason = f"{limits.reason}; but all {smaller} of the smaller set fit"
+            return result, float(smaller), replace(limits, mass=float(smaller), reason=reason)
+    return run(moved, mass), mass, limits
+
+
+def _may_bend(settings: ScanSettings) -> bool:
+    """Whether the method chooses the flexibility itself, and matches a mass."""
+    return settings.method_options().get("flexibility") == "auto" and settings.type_of_method() != "distance"
 
 
 def _mass(settings: ScanSettings, pair: Pair) -> float | None:
@@ -98,8 +153,8 @@ def _mass(settings: ScanSettings, pair: Pair) -> float | None:
     Raises:
         ValueError: more than can be matched; or all of the file is to be moved by a method that cannot.
     """
-    chosen = settings.chosen()
-    free = getattr(chosen, "parametrisation", "modes") == "free" and getattr(chosen, "transform", "") == "nonrigid"
+    method = settings.chosen()
+    free = getattr(method, "parametrisation", "modes") == "free" and getattr(method, "transform", "") == "nonrigid"
     if not pair.whole and free:
         raise ValueError(
             f"with parametrisation=free only the points that are registered can be moved, but {pair.source_file.path} "
@@ -107,12 +162,12 @@ def _mass(settings: ScanSettings, pair: Pair) -> float | None:
         )
     if settings.mass is None:
         return None
-    registered, there = len(pair.source), len(pair.source_file.points)
-    mass, most = settings.mass * registered / there, min(registered, len(pair.reference))
+    registered, in_file = len(pair.source), len(pair.source_file.points)
+    mass, most = settings.mass * registered / in_file, min(registered, len(pair.reference))
     if mass > most:
         raise ValueError(
-            f"mass={settings.mass:g} of the {there} points of {pair.source_file.path} is more than can be matched; "
-            f"expected at most {most * there / registered:g}"
+            f"mass={settings.mass:g} of the {in_file} points of {pair.source_file.path} is more than can be matched; "
+            f"expected at most {most * in_file / registered:g}"
         )
     return mass
 
@@ -120,10 +175,10 @@ def _mass(settings: ScanSettings, pair: Pair) -> float | None:
 def _start(settings: ScanSettings, pair: Pair, mass: float | None) -> Start | None:
     if settings.init == "none" and not settings.scale:
         return None
-    rotation, known = settings.init == "auto", pair.landmarks
-    if known is not None:
-        chosen: dict[str, bool] = {"rotation": rotation, "scale": settings.scale}
-        start = start_by_landmarks(pair.source, pair.reference, known.registered, known.weights, **chosen)
+    rotation, landmarks = settings.init == "auto", pair.landmarks
+    if landmarks is not None:
+        sought: dict[str, bool] = {"rotation": rotation, "scale": settings.scale}
+        start = start_by_landmarks(pair.source, pair.reference, landmarks.registered, landmarks.weights, **sought)
         if start is not None:
             return start
     return find_start(
@@ -148,12 +203,12 @@ def _outcome(
     distance_limit: float | None,
     result: Any,
     doubt: str,
-    slid: float | None,
-    started: float,
+    slide_ratio: float | None,
+    began: float,
 ) -> Outcome:
     transform, matched, tree = result.transform, result.matched, KDTree(pair.reference)
     points, all_matched = result.transformed, matched
-    begun = pair.source_file.points if start is None else start.apply(pair.source_file.points)
+    at_start = pair.source_file.points if start is None else start.apply(pair.source_file.points)
     distance, nearest = tree.query(points)
     on_matched = distance[matched] if matched.any() else distance  # of the registered points
     if not pair.whole:
@@ -162,7 +217,7 @@ def _outcome(
                 f"method {settings.method} moves only the points that it registers, but all of "
                 f"{pair.source_file.path} are to be moved; take another method"
             )
-        points = transform(begun)
+        points = transform(at_start)
         distance, nearest = tree.query(points)
         reach = on_matched.max() if matched.any() else 0.0  # what counted as matched among the registered
         all_matched = distance <= reach
@@ -174,14 +229,17 @@ def _outcome(
         residual=float(np.median(on_matched)),
         tail=float(np.quantile(on_matched, 0.95)),
         spacing=spacing_of(pair.reference),
-        folded=None if transform is None else transform.folded(begun[:: max(1, len(begun) // 20_000)]),
+        folded=None if transform is None else transform.folded(at_start[:: max(1, len(at_start) // FOLDED_POINTS)]),
         settled=settled(result.history.get("loss", [])),
         at_bound=limits is not None and mass is not None and mass >= smaller,
         doubt=doubt,
         estimated=limits is not None,
         landmarks=_landmarks(pair, points),
-        slid=slid,
-        uneven=unevenness(pair.source, result.transformed, pair.reference, matched),
+        slide_ratio=slide_ratio,
+        unevenness=unevenness(pair.source, result.transformed, pair.reference, matched),
+        fit=measure_fit(pair.source, result.transformed, pair.reference, max(1.0, float(matched.sum()))),
+        beyond=_beyond(result.transformed, pair.reference),
+        choice=result.choice,
     )
     return Outcome(
         pair=pair,
@@ -190,7 +248,7 @@ def _outcome(
         mass=mass,
         distance_limit=distance_limit,
         result=result,
-        begun=begun,
+        at_start=at_start,
         points=points,
         matched=all_matched,
         partner=nearest,
@@ -198,28 +256,36 @@ def _outcome(
         weight=_weights(matched, distance, mass) if pair.whole else all_matched.astype(np.float64),
         measured=measured,
         verdict=judge(measured),
-        seconds=time.perf_counter() - started,
+        seconds=time.perf_counter() - began,
     )
 
 
-def _second_look(settings: ScanSettings, pair: Pair, moved: np.ndarray, result: Any) -> tuple[float, Start] | None:
-    """See :func:`pwan.begin.alignment.second_look`; None for a registration that failed, and for a rigid or
-    affine one: the quick registration bends the source, and so is nearer without that anything has slid."""
+def _check_sliding(settings: ScanSettings, pair: Pair, moved: np.ndarray, result: Any) -> SlidingCheck | None:
+    """See :func:`pwan.begin.sliding.check_sliding`; None for a registration that failed, and for a rigid or affine one:
+    the quick registration bends the source, and so comes nearer although nothing has slid."""
     stiff = getattr(settings.chosen(), "transform", "nonrigid") != "nonrigid"
     if stiff or result.status != OK or not result.matched.any():
         return None
     mass = float(result.matched.sum())
-    return second_look(moved, pair.reference, result.transformed, mass=mass, seed=settings.seed)
+    return check_sliding(moved, pair.reference, result.transformed, mass=mass, seed=settings.seed)
+
+
+def _beyond(moved: np.ndarray, reference: np.ndarray) -> tuple[float, float]:
+    """The shares of the moved source (r, D) and of the reference (q, D) that lie farther than 3 spacings of the
+    reference from the other set."""
+    tree, limit = KDTree(reference), BEYOND * spacing_of(reference)
+    lengths = tree.query(moved)[0], KDTree(moved).query(reference)[0]
+    return float((lengths[0] > limit).mean()), float((lengths[1] > limit).mean())
 
 
 def _landmarks(pair: Pair, points: np.ndarray) -> LandmarkResidual | None:
-    """Where the known pairs ended, for all of the source's points (N, D), moved."""
+    """Where the landmarks ended, for all of the source's points (N, D), moved."""
     if pair.landmarks is None:
         return None
-    apart = pair.landmarks.apart(points, pair.reference_file.points)
-    here, there = pair.landmarks.points[apart.argmax()]
-    farthest = f"source {pair.source_file.rows[here]} and reference {pair.reference_file.rows[there]}"
-    return LandmarkResidual(len(apart), float(np.median(apart)), float(apart.max()), farthest)
+    distances = pair.landmarks.distances(points, pair.reference_file.points)
+    y_row, x_row = pair.landmarks.points[distances.argmax()]
+    farthest = f"source {pair.source_file.rows[y_row]} and reference {pair.reference_file.rows[x_row]}"
+    return LandmarkResidual(len(distances), float(np.median(distances)), float(distances.max()), farthest)
 
 
 def _weights(matched: np.ndarray, distance: np.ndarray, mass: float | None) -> np.ndarray:

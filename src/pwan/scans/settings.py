@@ -1,4 +1,4 @@
-"""What a registration of two files may be told."""
+"""The settings of a registration of two files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Any, Literal
 from pwan import methods
 from pwan.settings import check_ranges
 
-LIMIT = 200_000  # points of a set that are registered; of more a random part is, and all are moved
+# settings of a method that say how the shape may move: who gives one of them has chosen
+FLEXIBILITY = ("flexibility", "kernel", "geodesic_share", "beta", "rank", "coherence", "affine_penalty", "coarse_steps")
+LIMIT = 200_000  # points of a set, at most, that are registered; of more a random part is, and all are moved
 
 
 @dataclass(frozen=True)
@@ -16,22 +18,33 @@ class ScanSettings:
     """Settings of :func:`pwan.scans.register_files`.
 
     Attributes:
-        source: the file that moves. reference: the file that stays.
-        output: the folder for the results, made if it is not there.
-        mass: how many points of the source's file are to be matched (the paper's m). distance: how far a point may be
-            matched (the paper's h), in the reference's units. At most one of them; with neither the mass is estimated.
-        landmarks: a text file of known pairs, which pull softly: source, reference and, if there, weight a line; points
-            by their numbers in the files, from 0. In 3-D three that are not on one line, in 2-D two different ones give
-            the start as well, but not with init="none" (with scale as well: the scale and the shift alone).
+        source: the file that moves.
+        reference: the file that stays.
+        output: the folder for the results, made if it does not exist.
+        mass: how many points of the source's file are to be matched (the paper's m). Give mass or distance, not both;
+            with neither the mass is estimated.
+        distance: how far a point may be matched (the paper's h), in the reference's units.
+        landmarks: a text file with a landmark (a known pair of points) a line: source, reference and, if there, weight.
+            Points go by their numbers in the files, from 0. Landmarks pull softly. Three in 3-D that are not on one
+            line, or two different ones in 2-D, give the start as well: not with init="none", but with scale=True they
+            then give the scale and the shift alone.
         init: "auto" looks for a rotation and a shift to start from, and leaves sets alone that are near each other;
             "none" starts from the files as they are.
         scale: look for a scale too (and a shift, also with init="none"), for files in different units.
-        sample: so many points of the source's surface are registered (it must have faces), and its vertices moved.
-        method, method_settings: a method of ``pwan.methods`` and what differs from its defaults.
+        sample: register this many points drawn on the source's surface (it must have faces), and move its vertices.
+        method: a method of ``pwan.methods``.
+        method_settings: what differs from the method's defaults.
         seed: the same seed gives the same result.
         drop_invalid: leave out points with NaN or infinite coordinates.
-        overwrite: write over results that are there.
-        source_key, reference_key, source_raw, reference_raw: as ``key`` and ``raw`` of :func:`pwan.read_points`.
+        overwrite: write over results that exist.
+        keep_flagged: take points that a LAS file flags as withheld or as noise, which are left out otherwise.
+        columns: which columns of both files are the coordinates, as ``columns`` of :func:`pwan.read_points`.
+        source_columns: of the source's file, in place of ``columns``.
+        reference_columns: the same of the reference's file.
+        source_key: of the source's file, as ``key`` of :func:`pwan.read_points`.
+        reference_key: the same of the reference's file.
+        source_raw: of the source's file, as ``raw`` of :func:`pwan.read_points`.
+        reference_raw: the same of the reference's file.
     """
 
     source: str
@@ -48,6 +61,10 @@ class ScanSettings:
     seed: int = 0
     drop_invalid: bool = False
     overwrite: bool = False
+    keep_flagged: bool = False
+    columns: str | None = None
+    source_columns: str | None = None
+    reference_columns: str | None = None
     source_key: str | None = None
     reference_key: str | None = None
     source_raw: str | None = None
@@ -60,12 +77,21 @@ class ScanSettings:
         if (self.mass or self.distance) and self.type_of_method() == "complete":
             raise ValueError(f"method {self.method} matches all of both sets; leave mass and distance out")
         if self.landmarks is not None:
-            methods.check_pairs(self.method)
+            methods.check_landmarks(self.method)
 
     def chosen(self) -> Any:
         """The method's settings, checked."""
         return methods.settings(self.method, self.method_settings)
 
+    def method_options(self) -> dict[str, Any]:
+        """What differs from the method's defaults, with ``flexibility="auto"`` where nobody has said how the shape may
+        move and the method can choose."""
+        method, told = self.chosen(), self.method_settings
+        bends = getattr(method, "transform", "") == "nonrigid" and getattr(method, "parametrisation", "") == "modes"
+        if not bends or any(name in told for name in FLEXIBILITY):
+            return dict(told)
+        return {**told, "flexibility": "auto"}
+
     def type_of_method(self) -> str | None:
-        """What the method's discrepancy is told to limit; None for methods without a type."""
+        """What limits the method's discrepancy, its setting ``type``; None for methods without one."""
         return getattr(self.chosen(), "type", None)

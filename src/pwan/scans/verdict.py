@@ -7,24 +7,41 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial import KDTree
 
-from pwan.begin.estimate import LITTLE
+from pwan.begin.estimate import ESTIMATE
+from pwan.registration.flexibility import Fit
 
-NEAR, FAR = 1.5, 3.0  # median distance of matched points, in spacings of the reference: good up to, bad from
-SLID = 0.6  # what a quick registration of fewer points leaves between them, over the distance of as many in this one
-# Spread of the ratio of the two sets' spacings over the matched points, from which a mass in points pulls the source to
-# where the reference is dense; a spacing is the distance of the COUNTED-th neighbour, looked at for some MANY points.
-# Independent even draws of one surface give up to 1.9, since so many neighbours are still a chance count.
-UNEVEN, COUNTED, MANY = 2.2, 32, 20_000
-STILL = 0.1, 0.03  # change of the discrepancy, in itself or in the largest one, up to which it is the potential's noise
+# Limits of the verdict. Where no measurement is named they were chosen by eye.
+NEAR = 1.5  # median distance of matched points, in spacings of the reference: a good fit up to here
+FAR = 3.0  # the same: a bad fit from here on
+SLID = 0.6  # distance after a quick registration of fewer points over that of as many in this one: slid below this
+# Spread of the ratio of the two sets' spacings over the matched points, from which on a mass in points draws the source
+# to where the reference is dense. Independent even draws of one surface give up to 1.9, since 32 neighbours are still a
+# chance count.
+UNEVEN = 2.2
+NEIGHBOURS = 32  # a spacing is the distance of the neighbour with this number
+UNEVEN_POINTS = 20_000  # about so many points of the source are looked at
+SETTLED_SHARE = 0.1  # change of the discrepancy over itself, up to which it is the potential's noise
+SETTLED_SHARE_OF_LARGEST = 0.03  # change of the discrepancy over its largest value, up to which it is noise
 HALF = 0.45  # of the smaller set: with less matched by an estimate, most of the answer is extrapolated
 FOLDED = 0.01  # share of points at which the map turns space inside out
-TAIL = 6.0  # distance of the worst twentieth of the matched points, in their median: something was matched by force
+BEYOND = 3.0  # spacings of the reference from the other set, from which on a point is said to lie apart
+# Spacings within which 95% of the matched points of both sets lie near the other one: of the packaged pairs that serve
+# for tuning all right results were below 3.1, and the wrong ones above 3.5 but for one fist.
+UNCOVERED = 3.5
+TORN = 0.65  # |log| of lengths between neighbours: right results of the same pairs were below .52
+TAIL = 6.0  # 95th percentile of the matched points' distances over their median: something was matched by force
 
 
 @dataclass(frozen=True)
 class LandmarkResidual:
-    """Where known pairs ended: how many there are, the median of their distances and the largest one, input units, and
-    which pair that is, in words."""
+    """Where the landmarks ended.
+
+    Attributes:
+        count: how many there are.
+        median: of their distances, input units.
+        largest: of their distances, input units.
+        farthest: which landmark that is, in words.
+    """
 
     count: int
     median: float
@@ -38,16 +55,23 @@ class Measured:
 
     Attributes:
         failed: the method's reason where it failed, else empty.
-        matched: share of the source's points that are matched. of_smaller: matched points over the smaller set.
-        residual, tail: median and 95th percentile of the distances of matched points to the reference, input units.
+        matched: share of the source's points that are matched.
+        of_smaller: matched points over the size of the smaller set.
+        residual: median distance of the matched points to the reference, input units.
+        tail: 95th percentile of these distances, input units.
         spacing: median distance of neighbours in the reference, input units.
         folded: share of the points at which the map folds; None where the method cannot tell.
-        settled: whether the discrepancy had stopped to fall; None where the method has no history.
-        at_bound: all of the smaller set was matched without being asked for. doubt: of the input, a sentence or empty.
+        settled: whether the discrepancy had stopped falling; None where the method has no history.
+        at_bound: all of the smaller set was matched although nobody asked for it.
+        doubt: about the input, a sentence or empty.
         estimated: nobody said how much is to be matched.
-        landmarks: where known pairs ended; None without any.
-        slid: distance of the best matched points after a quick registration of fewer points over that in this one; None
-            where nobody looked. uneven: see :func:`unevenness`.
+        landmarks: where the landmarks ended; None without any.
+        slide_ratio: see :class:`pwan.begin.sliding.SlidingCheck`; None where it was not checked.
+        unevenness: see :func:`unevenness`.
+        fit: how near both sets lie to each other, and how far the source is stretched; None where it was not measured.
+        beyond: the shares of the moved source and of the reference that lie farther than ``BEYOND`` spacings from the
+            other set.
+        choice: which flexibility was chosen, and why; None where nothing was to choose.
     """
 
     failed: str
@@ -62,33 +86,42 @@ class Measured:
     doubt: str = ""
     estimated: bool = False
     landmarks: LandmarkResidual | None = None
-    slid: float | None = None
-    uneven: float = 1.0
+    slide_ratio: float | None = None
+    unevenness: float = 1.0
+    fit: Fit | None = None
+    beyond: tuple[float, float] = (0.0, 0.0)
+    choice: str | None = None
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """trusted: no warning. sentences: what was found. warnings: why it is not to be trusted."""
+    """Whether to trust a registration.
+
+    Attributes:
+        trusted: there is no warning.
+        sentences: what was found.
+        warnings: why it is not to be trusted.
+    """
 
     trusted: bool
     sentences: tuple[str, ...]
     warnings: tuple[str, ...]
 
 
-def judge(found: Measured) -> Verdict:
+def judge(measured: Measured) -> Verdict:
     """The verdict on what was measured."""
     sentences: list[str] = []
-    warnings = [found.doubt] if found.doubt else []
-    if found.failed:
-        return Verdict(False, (), (*warnings, f"the registration failed: {found.failed}"))
-    ratio = found.residual / found.spacing
-    sentences.append(f"{found.matched:.0%} of the source's points are matched")
+    warnings = [measured.doubt] if measured.doubt else []
+    if measured.failed:
+        return Verdict(False, (), (*warnings, f"the registration failed: {measured.failed}"))
+    ratio = measured.residual / measured.spacing
+    sentences.append(f"{measured.matched:.0%} of the source's points are matched")
     sentences.append(
-        f"half of them lie within {found.residual:.4g} of the reference, {ratio:.2g} times the spacing of its points"
+        f"half of them lie within {measured.residual:.4g} of the reference, {ratio:.2g} times the spacing of its points"
     )
-    if found.settled and ratio <= FAR:  # it may settle anywhere
+    if measured.settled and ratio <= FAR:  # it may settle anywhere
         sentences.append("it has converged")
-    if found.settled is False:
+    if measured.settled is False:
         warnings.append("the discrepancy was still changing at the end: it needs more steps")
     if ratio > FAR:
         warnings.append(
@@ -97,79 +130,109 @@ def judge(found: Measured) -> Verdict:
         )
     elif ratio > NEAR:
         sentences.append("that is a loose fit")
-    misplaced = found.landmarks is not None and _judge_landmarks(found.landmarks, found.spacing, sentences, warnings)
-    if found.of_smaller < LITTLE:
-        warnings.append(f"only {found.of_smaller:.0%} of the smaller set has partners: too little to go by")
-    elif found.estimated and found.of_smaller < HALF:
+    misplaced = measured.landmarks is not None and _judge_landmarks(
+        measured.landmarks, measured.spacing, sentences, warnings
+    )
+    if measured.of_smaller < ESTIMATE.little:
+        warnings.append(f"only {measured.of_smaller:.0%} of the smaller set has partners: too little to go by")
+    elif measured.estimated and measured.of_smaller < HALF:
         warnings.append(
-            f"by the estimate only {found.of_smaller:.0%} of the smaller set has partners, and the rest goes where the "
-            "smooth displacement takes it: if the sets share more, give mass="
+            f"by the estimate only {measured.of_smaller:.0%} of the smaller set has partners, and the rest goes where "
+            "the smooth displacement takes it: if the sets share more, give mass="
         )
-    if found.at_bound and found.tail > TAIL * max(found.residual, found.spacing):
+    if measured.choice:
+        sentences.append(f"the flexibility was chosen by measurement: {measured.choice}")
+    if max(measured.beyond) > 0:
+        sentences.append(
+            f"{measured.beyond[0]:.0%} of the moved source and {measured.beyond[1]:.0%} of the reference lie farther "
+            f"than {BEYOND:g} spacings from the other set"
+        )
+    if measured.fit is not None:
+        _judge_fit(measured.fit, warnings)
+    if measured.at_bound and measured.tail > TAIL * max(measured.residual, measured.spacing):
         warnings.append(
             "all of the smaller set was matched, and some of it lies far from any partner: give a smaller mass"
         )
-    if found.folded:
-        words = f"the map folds at {found.folded:.1%} of the points"
-        (warnings if found.folded > FOLDED else sentences).append(words)
-    if found.slid is not None and found.slid < SLID and not misplaced:  # else that is why
+    if measured.folded:
+        words = f"the map folds at {measured.folded:.1%} of the points"
+        (warnings if measured.folded > FOLDED else sentences).append(words)
+    if measured.slide_ratio is not None and measured.slide_ratio < SLID and not misplaced:  # else that is why
         warnings.append(
-            f"a quick registration of fewer points brings them {1 / found.slid:.2g} times nearer: this one has slid "
-            "along the reference; give a smaller mass, or another seed"
+            f"a quick registration of fewer points brings them {1 / measured.slide_ratio:.2g} times nearer: this one "
+            "has slid along the reference; give a smaller mass, or another seed"
         )
-    if found.uneven > UNEVEN:
+    if measured.unevenness > UNEVEN:
         warnings.append(
-            f"the density of one set against the other differs by a factor of {found.uneven:.2g} in point distances "
-            "from place to place, and the dense places pull: thin the sets to an even spacing"
+            f"the density of one set against the other differs by a factor of {measured.unevenness:.2g} in point "
+            "distances from place to place, and dense places draw the source: thin the sets to an even spacing"
         )
     return Verdict(not warnings, tuple(sentences), tuple(warnings))
 
 
-def _judge_landmarks(found: LandmarkResidual, spacing: float, sentences: list[str], warnings: list[str]) -> bool:
-    """Adds what the pairs tell; whether it is a warning."""
+def _judge_fit(fit: Fit, warnings: list[str]) -> None:
+    """Add what is left uncovered, and what was torn."""
+    if fit.distance > UNCOVERED:
+        side, other = ("reference", "moved source") if fit.reference > fit.source else ("moved source", "reference")
+        warnings.append(
+            f"one in twenty of the matched points of the {side} lies {fit.distance:.2g} spacings or more from the "
+            f"{other}: a part was left behind, such as a limb that moved far; give mass= if all is in both sets, or "
+            "landmarks= for what moved"
+        )
+    if fit.stretch > TORN:
+        warnings.append(
+            f"lengths between neighbours changed by {np.expm1(fit.stretch):.0%} and more at one place in twenty: a "
+            "part of the source was torn or has collapsed"
+        )
+
+
+def _judge_landmarks(residual: LandmarkResidual, spacing: float, sentences: list[str], warnings: list[str]) -> bool:
+    """Add what the landmarks show; returns whether it is a warning."""
     sentences.append(
-        f"the {found.count} landmark pairs end at a median distance of {found.median:.4g}, "
-        f"{found.median / spacing:.2g} times the spacing of the reference's points"
+        f"the {residual.count} landmarks end at a median distance of {residual.median:.4g}, "
+        f"{residual.median / spacing:.2g} times the spacing of the reference's points"
     )
-    if found.median > FAR * spacing:
+    if residual.median > FAR * spacing:
         warnings.append(
-            f"the landmark pairs end {found.median / spacing:.2g} spacings apart: is the transform too stiff for "
-            "them, or do they belong to other scans? A larger method.pull= pulls more"
+            f"the landmarks end {residual.median / spacing:.2g} spacings apart: is the transform too stiff for them, "
+            "or do they belong to other scans? A larger method.pull= pulls more"
         )
-    elif found.largest > FAR * spacing:
+    elif residual.largest > FAR * spacing:
         warnings.append(
-            f"a landmark pair ends {found.largest / spacing:.2g} spacings apart, {found.farthest}: is it right?"
+            f"a landmark ends {residual.largest / spacing:.2g} spacings apart, {residual.farthest}: is it right?"
         )
-    return max(found.median, found.largest) > FAR * spacing
+    return max(residual.median, residual.largest) > FAR * spacing
 
 
-def unevenness(begun: np.ndarray, moved: np.ndarray, reference: np.ndarray, matched: np.ndarray) -> float:
+def unevenness(source: np.ndarray, moved: np.ndarray, reference: np.ndarray, matched: np.ndarray) -> float:
     """How much the ratio of the two sets' spacings differs from place to place, at least 1: the 90th over the 10th
     percentile over the matched points; 1 for sets too small to tell.
 
     Args:
-        begun: (N, D) the source before the registration, which changes its spacing. moved: (N, D) after it.
-        reference: (q, D). matched: (N,) bool.
+        source: (N, D) before the registration, which changes its spacing.
+        moved: (N, D) the source after the registration.
+        reference: (q, D).
+        matched: (N,) bool.
     """
-    y, rows = np.unique(begun, axis=0, return_index=True)
+    y, rows = np.unique(source, axis=0, return_index=True)
     x = np.unique(reference, axis=0)
     rows = rows[matched[rows]]
-    if min(len(y), len(x)) <= COUNTED or len(rows) == 0:
+    if min(len(y), len(x)) <= NEIGHBOURS or len(rows) == 0:
         return 1.0
-    rows = rows[:: max(1, len(rows) // MANY)]
+    rows = rows[:: max(1, len(rows) // UNEVEN_POINTS)]
     tree = KDTree(x)
     nearest = tree.query(moved[rows])[1]
-    here = KDTree(y).query(begun[rows], COUNTED + 1)[0][:, -1]
-    there = tree.query(x[nearest], COUNTED + 1)[0][:, -1]
-    low, high = np.quantile(there / here, (0.1, 0.9))
+    y_spacing = KDTree(y).query(source[rows], NEIGHBOURS + 1)[0][:, -1]
+    x_spacing = tree.query(x[nearest], NEIGHBOURS + 1)[0][:, -1]
+    low, high = np.quantile(x_spacing / y_spacing, (0.1, 0.9))
     return float(high / low)
 
 
 def settled(losses: list[float]) -> bool | None:
     """Whether the mean discrepancy of the last tenth of the steps is that of the tenth before, but for its noise; None
-    for too few steps."""
+    for fewer than 30 steps."""
     part = len(losses) // 10
     if part < 3:
         return None
     last, before = np.mean(losses[-part:]), np.mean(losses[-2 * part : -part])
-    return bool(abs(last - before) <= max(STILL[0] * abs(before), STILL[1] * np.abs(losses).max()))
+    noise = max(SETTLED_SHARE * abs(before), SETTLED_SHARE_OF_LARGEST * np.abs(losses).max())
+    return bool(abs(last - before) <= noise)

@@ -32,7 +32,7 @@ class PaperSet:
         archive: the npz file's name.
         keys: the shape's fields and the archive's keys, or (key, row) for one row of a stacked array.
         base: the address before the text files' names.
-        files: the shape's fields and the text files; empty where there is no text file to download.
+        files: the shape's fields and the text files; None where no text file can be downloaded.
         counterpart: the name of the set that is the shape's counterpart, or empty.
         axes: rows of a signed permutation that the points are multiplied by, for a file that names its axes
             differently. Empty leaves them as they are.
@@ -88,8 +88,8 @@ def _human(number: int, **more: Any) -> PaperSet:
 
 def _humans(first: int, second: int) -> PaperSet:
     """Two bodies, the second as the counterpart of the first."""
-    apart = (first in _STANDING) != (second in _STANDING)  # they come from different data
-    return _human(first, counterpart=f"shrec19_{second:02d}", centred=apart)
+    centred = (first in _STANDING) != (second in _STANDING)  # they come from different data
+    return _human(first, counterpart=f"shrec19_{second:02d}", centred=centred)
 
 
 SETS = {
@@ -141,7 +141,12 @@ SHA256 = {  # of the folder's files and of the text files
 
 
 def load(name: str, *, base: str | None = None, cache: Path | None = None) -> Shape:
-    """One of the paper's sets; ``base`` and ``cache`` replace the public address and the user's cache folder.
+    """One of the paper's sets.
+
+    Args:
+        name: of the set.
+        base: an address in place of the public one.
+        cache: a folder in place of the user's cache folder.
 
     Raises:
         FileNotFoundError: the folder named by PWAN_DATA lacks the file, or no download is known for the set.
@@ -185,7 +190,7 @@ def _box_centre(points: np.ndarray) -> np.ndarray:
 
 
 def fetch(file: str, base: str, cache: Path | None = None) -> Path:
-    """A downloaded file of the table ``SHA256``, from the cache where it is there already.
+    """A file of the table ``SHA256``, downloaded or from the cache if it is there already.
 
     Raises:
         ValueError: what came has a wrong checksum; nothing is kept.
@@ -227,10 +232,10 @@ def _read_archive(path: Path, keys: dict[str, str | tuple[str, int]]) -> dict[st
             f"{FOLDER_VARIABLE} names the folder {path.parent}, but there is no {path.name} in it; put the file there, "
             f"or unset {FOLDER_VARIABLE} to download the set"
         ) from None
-    found = hashlib.sha256(content).hexdigest()
-    if found != SHA256[path.name]:
+    checksum = hashlib.sha256(content).hexdigest()
+    if checksum != SHA256[path.name]:
         raise ValueError(
-            f"{path} should have the SHA-256 {SHA256[path.name]} but has {found}; replace it by the right file, or "
+            f"{path} should have the SHA-256 {SHA256[path.name]} but has {checksum}; replace it by the right file, or "
             f"unset {FOLDER_VARIABLE} to download the set"
         )
     with np.load(io.BytesIO(content)) as archive:

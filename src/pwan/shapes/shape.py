@@ -19,8 +19,9 @@ class Shape:
         points: (n, D) float64, the fixed default set.
         partner: (p, D) float64 or None, the set that belongs to it, in the same coordinates: the other fish, or the
             paper's bent bunny, armadillo or monkey (row i of the partner belongs to row i of the points).
-        vertices: (v, 3) float64 and faces: (f, 3) int, or None, the surface in the points' coordinates. Where the
-            vertices are the points, the same faces over the rows of a partner are the partner's surface.
+        vertices: (v, 3) float64 or None, of the surface in the points' coordinates.
+        faces: (f, 3) int or None, of the surface. Where the vertices are the points, the same faces over the rows of a
+            partner are the partner's surface.
         matches: (6890,) int or None, SHREC'19 only: the vertex that corresponds to each vertex of the SMPL model.
         counterpart: Shape or None, the second shape of a pair whose surfaces differ in connectivity (two of SHREC'19):
             vertex ``matches[k]`` of the one belongs to vertex ``counterpart.matches[k]`` of the other. Such a shape has

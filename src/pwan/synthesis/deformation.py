@@ -17,19 +17,19 @@ def random_deformation(
     beta: float,
     rank: int,
     deformation_lambda: float,
-    landmark_generator: np.random.Generator,
+    centre_generator: np.random.Generator,
     generator: np.random.Generator,
 ) -> Callable[[np.ndarray], np.ndarray]:
     """A displacement field V = G^(1/2) U / sqrt(lambda), U standard normal, as a function from (n, D) to (n, D).
 
-    G is the Gaussian kernel of width beta over the whole shape, of the given rank by Nystrom with landmarks among the
+    G is the Gaussian kernel of width beta over the whole shape, of the given rank by Nystrom with centres among the
     shape's points, (s, D). With G nearly Phi Phi^T, Phi U has the same distribution as G^(1/2) U, and Phi is known
     everywhere, so that only the points drawn are evaluated: O(n rank). The mean of |V|^2 is about D / lambda.
     """
     rank = min(rank, len(shape_points))
-    landmarks = shape_points[landmark_generator.choice(len(shape_points), rank, replace=False)]
+    centres = shape_points[centre_generator.choice(len(shape_points), rank, replace=False)]
     rows = torch.arange(rank, dtype=torch.int64, device="cpu")
-    factor = nystrom(torch.from_numpy(landmarks).unsqueeze(0), rows.unsqueeze(0), beta)
+    factor = nystrom(torch.from_numpy(centres).unsqueeze(0), rows.unsqueeze(0), beta)
     weights = torch.from_numpy(generator.standard_normal((rank, shape_points.shape[1])))  # U, (k, D)
     weights /= math.sqrt(deformation_lambda)
 

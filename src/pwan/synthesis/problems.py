@@ -105,7 +105,7 @@ def _deformed(
         beta=settings.beta,
         rank=settings.rank,
         deformation_lambda=settings.deformation_lambda,
-        landmark_generator=generator("deformation landmarks"),
+        centre_generator=generator("deformation landmarks"),
         generator=generator("deformation"),
     )
     (source,) = voxel_means(shape.sample(settings.points, generator("source")), settings.voxel)

@@ -13,7 +13,8 @@ class SynthesisSettings:
     """How a problem is made from a shape; lengths are in the shape's units (an RMS radius of 1 if packaged).
 
     Attributes:
-        points: N, points drawn for each set before cropping; the two draws are independent, so there are no pairs.
+        points: N, points drawn for each set before cropping; the two draws are independent, so no point of one is the
+            same as one of the other.
         voxel: edge of the grid that thins both sets after they are drawn (and the reference deformed) to the mean of
             the points in each occupied cube (the paper's human bodies); 0 for none. N is then what is left of a set.
         outlier_ratio: outliers added to the reference, in units of N (the paper's noise experiments: 0.2 to 1.2).

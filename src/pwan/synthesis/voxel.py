@@ -9,8 +9,9 @@ def voxel_means(points: np.ndarray, edge: float, *carried: np.ndarray) -> tuple[
     """One point for each occupied cube of a grid: the mean of the points in it.
 
     Args:
-        points: (n, D). edge: of the cubes, in the points' units; the grid has a corner at the origin. 0 changes
-            nothing. carried: further (n, E) arrays whose rows belong to the points.
+        points: (n, D).
+        edge: of the cubes, in the points' units; the grid has a corner at the origin. 0 changes nothing.
+        carried: further (n, E) arrays whose rows belong to the points.
 
     Returns:
         The means (v, D) in the order of the cubes, and for each further array the means (v, E) of the same rows.

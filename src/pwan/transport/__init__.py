@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # neural imports this module, and torch takes seconds to load
 
     from pwan.transport.neural import Potential
 
-# A sum of float32 weights and the mass computed from the same numbers elsewhere differ by about this much.
+# Share of the mass: a sum of float32 weights and the same sum computed elsewhere differ by about this much.
 MASS_TOLERANCE = 1e-6
 LARGEST = 1e150  # of coordinates and weights
 
@@ -67,8 +67,10 @@ class TransportProblem:
     """Checked input of both solvers: float64 arrays, and exactly one of mass and distance.
 
     Attributes:
-        reference: (q, D), source: (r, D).
-        reference_weights: (q,), source_weights: (r,); non-negative, of positive total, none above what can be carried.
+        reference: (q, D).
+        source: (r, D).
+        reference_weights: (q,), not negative, of positive total; none above what can be carried.
+        source_weights: (r,), not negative, of positive total; none above what can be carried.
         mass: the mass to carry, or None.
         distance: the threshold h in the units of the points, or None.
     """

@@ -37,7 +37,7 @@ def l2_distance(
         The distance, >= 0 up to rounding and 0 for equal sets, in units of one over volume. Memory (q + r)^2.
 
     Raises:
-        ValueError: the input is no pair of point sets of one dimension, or the variance is not positive.
+        ValueError: the input is not two point sets of one dimension, or the variance is not positive.
     """
     x, y = _points(reference, source, variance)
     return _overlap(x, x, variance) + _overlap(y, y, variance) - 2 * _overlap(x, y, variance)
@@ -70,7 +70,7 @@ def kl_divergence(
         The value; infinite where w = 0 and a data point is too far from the whole mixture. Memory q times r.
 
     Raises:
-        ValueError: the input is no pair of point sets of one dimension, or an option is out of its range.
+        ValueError: the input is not two point sets of one dimension, or an option is out of its range.
     """
     x, y = _points(reference, source, variance)
     if not 0 <= outlier_weight < 1:

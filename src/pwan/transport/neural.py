@@ -31,8 +31,9 @@ from pwan.transport.objective import Kind, objective
 from pwan.transport.potential import PotentialNetwork
 from pwan.transport.settings import NeuralSettings
 
-START_OUTPUT = 0.1  # above 0, so that reference points have a slope from the start
-# A stiff penalty from the start triples the updates that are needed: kappa rises over this share of them.
+INITIAL_OUTPUT = 0.1  # of the network, in RMS radii: above 0 reference points have a slope at once; chosen by eye
+# Share of the updates over which kappa rises, chosen by eye. A stiff penalty from the start triples the updates that
+# are needed (benchmarks/README.md, "Precision of the partial Wasserstein values").
 RISE = 0.7
 # Of the segments, these shares lie between near neighbours and between the pairs that were last found the steepest: an
 # isolated pair that no random segment hits would otherwise be as steep as the objective likes.
@@ -85,24 +86,31 @@ class _Batch:
                 "source_weights": self.source_weights[part],
                 "fold": False,
             }
-            found = objective(x, y, kind, **given)
+            state = objective(x, y, kind, **given)
             if clip_reference:
-                h = found.threshold[:, None]
-                found = objective(x.minimum(h), y, kind, **given)
-            values.append(found.value)
-            slopes.append(torch.cat((found.reference_slope, found.source_slope), 1))
-            thresholds.append(found.threshold)
+                h = state.threshold[:, None]
+                state = objective(x.minimum(h), y, kind, **given)
+            values.append(state.value)
+            slopes.append(torch.cat((state.reference_slope, state.source_slope), 1))
+            thresholds.append(state.threshold)
         return torch.cat(values), torch.cat(slopes), torch.cat(thresholds)
 
 
 @dataclass(frozen=True, eq=False)
 class Potential:
-    """The potential f of one problem, a function on all of space: -h <= f <= 0, in input units."""
+    """The potential f of one problem, a function on all of space: -h <= f <= 0, in input units.
 
-    network: PotentialNetwork  # of one problem, in float64
-    centre: Tensor  # (1, 1, D)
+    Attributes:
+        network: of one problem, in float64.
+        centre: (1, 1, D) in input units.
+        scale: the RMS radius of both sets together, in input units.
+        threshold: h in units of the scale.
+    """
+
+    network: PotentialNetwork
+    centre: Tensor
     scale: float
-    threshold: float  # h in units of the scale
+    threshold: float
 
     @undisturbed()
     def __call__(self, points: ArrayLike | Tensor) -> np.ndarray:
@@ -185,7 +193,7 @@ def _standardise(problems: Sequence[TransportProblem], device: torch.device) -> 
 def _train(batch: _Batch, settings: NeuralSettings, observer: Callable[[int, int], None] | None) -> PotentialNetwork:
     b, n, dimension = batch.points.shape
     network = PotentialNetwork(settings.architecture(), dimension, [settings.seed] * b, batch.points.device)
-    network.parameters[:, -1] = START_OUTPUT
+    network.parameters[:, -1] = INITIAL_OUTPUT
     network.parameters.grad = gradient = torch.zeros_like(network.parameters)
     optimiser = torch.optim.Adam([network.parameters], lr=settings.step_size, betas=(0.9, 0.99), fused=True)
     segments = _Segments(batch, numpy_generator(settings.seed, "segments"))

@@ -36,7 +36,7 @@ class Objective:
         reference_slope: (B, q) d value / d o at the reference points.
         source_slope: (B, r) d value / d o at the source points.
         source_share: (B, r) the mass of each source point that counts (is transported).
-        threshold: (B,) the distance threshold h in force; infinite for complete transport.
+        threshold: (B,) the distance threshold h that was used; infinite for complete transport.
         threshold_slope: (B,) d value / d h for a learned h, else None.
     """
 
@@ -64,17 +64,24 @@ def objective(
 ) -> Objective:
     """The discrepancy of the given kind from the network's output at the reference (B, q) and the source (B, r).
 
+    The points given may be parts of both sets, with ``select`` and ``totals``. Values and slopes by h of the parts add
+    up to those of the whole if one part alone is given the mass together with a learned h, and the others a mass of 0.
+    Of the exact thresholds the largest one holds.
+
     Args:
-        kind: "mass" needs ``mass`` (B,), and with ``threshold`` (B,) as well h is that learned one instead of the exact
-            one; "distance" needs ``threshold``, the paper's h; "complete" matches all of both sets.
+        reference_output: (B, q) o at the reference points.
+        source_output: (B, r) o at the source points.
+        kind: "mass" needs ``mass``, and with ``threshold`` as well h is that learned one instead of the exact one;
+            "distance" needs ``threshold``, the paper's h; "complete" matches all of both sets.
+        mass: (B,) the paper's m.
+        threshold: (B,) the distance threshold h.
+        reference_weights: (B, q), or one number for all points.
+        source_weights: (B, r), or one number for all points.
+        fold: f = -|o| as in the paper; else the concave form of the module's docstring, of the same supremum.
         reach: (B,) of the mass type with its exact threshold: no source point counts as if it were farther than this
             from its partner (cost min(distance, reach)), so that beyond it nothing is gained by moving it.
-        fold: f = -|o| as in the paper; else the concave form of the module's docstring, of the same supremum.
-        reference_weights, source_weights: (B, q) and (B, r), or one number for all points.
-        select: in place of :func:`largest_share`, and totals: the weights of both whole sets, reference first, where
-            the points given are parts of these. Values and slopes by h of the parts add up to those of the whole if one
-            part alone is given the mass together with a learned h, and the others a mass of 0; of the exact thresholds
-            the largest one holds.
+        select: in place of :func:`largest_share`.
+        totals: the weights of both whole sets, reference first.
     """
     a, b = _weights(reference_weights, reference_output), _weights(source_weights, source_output)
     if kind == "complete":

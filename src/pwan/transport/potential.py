@@ -27,9 +27,11 @@ from torch import Tensor
 from pwan.randomness import torch_generator
 from pwan.transport.settings import Architecture
 
-BLOCK = 2048  # points, of one problem or of several small ones, a pass handles at once: they stay in a core's cache
-GPU_CHUNK = 2**20  # of all problems together: keeps all of a GPU busy
-GPU_LEAST = 16384  # of one problem on a GPU
+# Points that a pass handles at once. Those of a CPU stay in a core's cache (benchmarks/README.md; 256 to 1,024 were no
+# faster). Those of a GPU came with benchmarks/gpu.py; no measurement of each alone is recorded.
+BLOCK = 2048  # on a CPU, of one problem or of several small ones
+GPU_CHUNK = 2**20  # on a GPU, of all problems together, which keeps all of it busy
+GPU_LEAST = 16384  # on a GPU, of one problem, however many there are
 GPU_ROWS = 2048  # points that one product sums over; a product over all of them would keep few of a GPU's units busy
 
 
@@ -39,7 +41,7 @@ def points_at_once(points: Tensor) -> int:
 
 
 def _leaky_backward(gradient: Tensor, activation: Tensor, slope: float, out: Tensor | None = None) -> Tensor:
-    """The gradient times the derivative of the leaky ReLU, told from its output; into ``out``, or over the gradient."""
+    """The gradient times the derivative of the leaky ReLU at its output; into ``out``, or over the gradient."""
     out = gradient if out is None else out
     return torch.ops.aten.leaky_relu_backward.grad_input(gradient, activation, slope, True, grad_input=out)
 
@@ -50,6 +52,12 @@ PenaltySlope = Callable[[Tensor], Tensor]
 
 class PotentialNetwork:
     """B networks of one architecture, one for each problem.
+
+    Args:
+        architecture: of all of them.
+        dimension: D, coordinates of a point.
+        seeds: of the first weights, one for each network.
+        device: where the networks are; None for the CPU.
 
     Attributes:
         parameters: (B, P) all weights of each network in one row, so that one optimiser step or one sum over ranks
@@ -100,9 +108,9 @@ class PotentialNetwork:
 
     def only(self, k: int) -> PotentialNetwork:
         """The network of problem k alone, as it is now."""
-        one = self._part(slice(k, k + 1))
-        one.parameters = torch.nn.Parameter(one.parameters.detach().clone(), requires_grad=False)
-        return one
+        network = self._part(slice(k, k + 1))
+        network.parameters = torch.nn.Parameter(network.parameters.detach().clone(), requires_grad=False)
+        return network
 
     def _part(self, problems: slice) -> PotentialNetwork:
         """The networks of some of the problems, which go on changing with these."""
@@ -128,7 +136,7 @@ class PotentialNetwork:
         phase = torch.bmm(points, self.frequencies)  # (B, n, m)
         return torch.cat((points, phase.sin(), phase.cos()), -1)
 
-    def _pull(self, features: Tensor, vector: Tensor) -> Tensor:
+    def _jacobian_transposed(self, features: Tensor, vector: Tensor) -> Tensor:
         """J^T v: from the gradient with respect to the features (B, n, F) to that with respect to x (B, n, D)."""
         if self.frequencies is None:
             return vector
@@ -137,7 +145,7 @@ class PotentialNetwork:
         phase = (vector[..., d : d + m] * cos).addcmul_(vector[..., d + m :], sin, value=-1)
         return torch.baddbmm(vector[..., :d], phase, self.frequencies.mT)  # (B, n, D)
 
-    def _push(self, features: Tensor, vector: Tensor) -> Tensor:
+    def _jacobian(self, features: Tensor, vector: Tensor) -> Tensor:
         """J v: from a direction in x (B, n, D) to the direction of the features (B, n, F)."""
         if self.frequencies is None:
             return vector
@@ -182,7 +190,7 @@ class PotentialNetwork:
         return deltas
 
     def _input_gradient(self, features: Tensor, deltas: list[Tensor]) -> Tensor:
-        return self._pull(features, torch.bmm(deltas[0], self._views(self.parameters)[0][0].mT))
+        return self._jacobian_transposed(features, torch.bmm(deltas[0], self._views(self.parameters)[0][0].mT))
 
     def output(self, features: Tensor) -> Tensor:
         """The network's output o, (B, n, F) to (B, n)."""
@@ -214,6 +222,7 @@ class PotentialNetwork:
             features: (B, n, F) of all points.
             slope_of_loss: from o (B, n) to dloss/do (B, n).
             slope_of_penalty: from the norms of do/dx (B, n) to dpenalty/dnorm (B, n); None leaves the penalty out.
+            out: (B, P), written over.
 
         Returns:
             The outputs (B, n) and, with a penalty, the gradient norms (B, n).
@@ -239,7 +248,7 @@ class PotentialNetwork:
         # dP/dg = dP/dnorm g/|g|
         factors = slope_of_penalty(norms) / norms.clamp(min=1e-12)  # (B, n)
         for (part, block), hidden, (deltas, gradient) in zip(blocks, kept, back, strict=True):
-            tangent = part._push(features[block], gradient * factors[block][..., None])
+            tangent = part._jacobian(features[block], gradient * factors[block][..., None])
             part._add_penalised_gradient(out[block[0]], hidden, deltas, loss_slopes[block][..., None], tangent)
         return outputs, norms
 
@@ -274,7 +283,8 @@ class PotentialNetwork:
 
 # A problem's numbers have the same bits alone and in a batch, where the number of Fourier features is a multiple of 4.
 # The library's kernels for products with very few rows or columns round differently from one memory alignment to
-# another, so the two below have more, and `_pull` gives its product an array that it has made for it.
+# another, so the two below have more, and `_jacobian_transposed` gives its product an array that it has made
+# for it.
 
 
 def _rowwise(hidden: Tensor, weight: Tensor) -> Tensor:

@@ -14,8 +14,9 @@ class Architecture:
         widths: sizes of the hidden layers.
         skip: the output of the second layer joins the last one's before the linear output (appendix, figure of the
             network; the released code's reading of it).
-        features: number m of random Fourier features; the network then sees x, sin(x B) and cos(x B), with B (D, m)
-            drawn from N(0, frequency^2). 0: the network sees x alone, as in the paper.
+        features: number m of random Fourier features; the network then sees x, sin(x B) and cos(x B), with a random
+            matrix B (D, m). 0: the network sees x alone, as in the paper.
+        frequency: standard deviation of the normal distribution from which B is drawn, in radians for each unit of x.
         slope: of the leaky ReLU (0.2 in the released code, 0 for the ReLU of the paper's text).
         init: "torch" for torch's default for a linear layer (released code), "kaiming" for He's normal initialisation
             with a small output layer.
@@ -40,8 +41,11 @@ class NeuralSettings:
     Attributes:
         seed: of the network and of the segment points.
         updates: network updates by Adam (0.9, 0.99).
-        step_size: of the first update; it falls along a cosine to ``final_step_size`` times itself.
-        features, frequency, widths: of the network, see :class:`Architecture`.
+        step_size: of the first update; it falls along a cosine.
+        final_step_size: of the last update, as a share of ``step_size``.
+        features: of the network, see :class:`Architecture`.
+        frequency: of the network, see :class:`Architecture`.
+        widths: of the network, see :class:`Architecture`.
         kappa: strength of the gradient penalty kappa * mean(max(|grad f| - 1, 0)^2) for a carried mass of 1. The
             gradient norms, and with them the value, exceed what is allowed by some 1/kappa.
         start_kappa: kappa of the first update; it grows geometrically.

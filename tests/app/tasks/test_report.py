@@ -195,7 +195,7 @@ def test_damaged_or_missing_results_are_told_in_a_sentence(root, capsys):
     assert main(["task=report", f"options.folder={root}/empty", f"output={root}/x"], conf=CONF) == 2
     assert "nothing to report" in capsys.readouterr().err
     (root / "deeper" / EVIL / "summary.csv").write_text("")
-    with pytest.raises(ValueError, match="summary.csv is no table"):
+    with pytest.raises(ValueError, match="summary.csv is not a table"):
         page_of(root)
 
 

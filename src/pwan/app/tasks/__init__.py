@@ -7,7 +7,7 @@ A task file ``tasks/<name>.py`` defines
   ``check_files()`` of it refuses, with a ValueError, files that must be there and are not;
 - ``run(checked, settings, folder) -> int``: does the work, writes everything into ``folder`` (``config.yaml`` with
   :func:`write_config` once nothing can be wrong with the input any more), prints what a user wants to see and gives the
-  exit code: 0 done, 1 a job failed as a whole. A ValueError is the user's mistake and is told in a line.
+  exit code: 0 done, 1 a job failed as a whole. A ValueError is the user's mistake and is shown in one line.
 """
 
 from __future__ import annotations

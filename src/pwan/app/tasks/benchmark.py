@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from pwan import shapes
-from pwan.app.config import Checked
+from pwan.app.checked import Checked
 from pwan.app.tasks import write_config
 from pwan.app.tasks._settings.benchmark import Settings
 from pwan.bench.cell import Cell, MethodEntry
@@ -76,7 +76,16 @@ def run_cell(
     ``last_run.json``, ``points/`` and ``wandb/`` in ``folder``.
 
     Args:
+        cell: whose problems are registered.
+        entries: the methods.
+        folder: of the results.
+        trials: how many.
+        workers: see :func:`pwan.bench.trials.choose_workers`.
+        tracking: whether and where to track in W&B.
         config: the configuration for ``config.yaml`` and W&B; gets the methods' settings as they are used in this cell.
+        trainer: who drives PWAN's steps.
+        retry_failed: run failed trials again.
+        pictures: kinds of them, see :class:`Settings`.
 
     Raises:
         ValueError: settings of a method that do not fit the cell's problems; nothing was run.

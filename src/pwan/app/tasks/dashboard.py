@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from pwan.app.config import Checked
+from pwan.app.checked import Checked
 from pwan.app.tasks._settings.dashboard import Settings
 from pwan.bench.curves import CURVES, STEP
 from pwan.bench.tracking import ACCURACY_TABLES, TRIALS_TABLE, WORST_MEDIAN_BEST, save_workspace

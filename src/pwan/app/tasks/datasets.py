@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from pwan import shapes
-from pwan.app.config import Checked
+from pwan.app.checked import Checked
 from pwan.app.tasks import write_config
 from pwan.app.tasks._settings.datasets import Settings
 from pwan.bench.summary import write_table

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from pwan import methods, shapes
-from pwan.app.config import Checked
+from pwan.app.checked import Checked
 from pwan.app.tasks import write_config
 from pwan.app.tasks._settings.dm_against_pdm import Settings
 from pwan.bench.cell import trial_seed

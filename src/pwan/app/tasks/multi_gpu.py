@@ -12,7 +12,7 @@ import torch
 from tqdm import tqdm
 
 from pwan import methods, shapes
-from pwan.app.config import Checked
+from pwan.app.checked import Checked
 from pwan.app.tasks import write_config
 from pwan.app.tasks._settings.multi_gpu import Settings
 from pwan.bench.cell import Cell, MethodEntry, settings_hash, trial_seed
@@ -31,8 +31,8 @@ PARTS = ("network", "transform")
 
 def run(checked: Checked, settings: Settings, folder: Path) -> int:
     cell, entry = checked.cell, _one_pwan(checked)
-    there = devices_here(max(settings.devices), settings.kind)
-    kind = "cpu" if there[0] == "cpu" else "gpu"
+    available = devices_here(max(settings.devices), settings.kind)
+    kind = "cpu" if available[0] == "cpu" else "gpu"
     shape = shapes.load(cell.shape, cell.shape_source)
     sizes, counts = sorted(set(settings.sizes)), sorted(set(settings.devices))
     shape.sample(sizes[-1], numpy_generator(cell.seed, "largest"))  # refuses a shape without a surface to draw from
@@ -43,15 +43,15 @@ def run(checked: Checked, settings: Settings, folder: Path) -> int:
         write_config(folder, {**checked.resolved, "method": {entry.name: {"method": entry.method, **used}}})
         keys = []
         for points, count in tqdm([(p, c) for p in sizes for c in counts], desc="measurements", unit="run"):
-            sized, devices = cell.with_points(points), there[:count]
+            sized, devices = cell.with_points(points), available[:count]
             measured = {"timed": settings.steps, "devices": [_name(device) for device in devices]}
             key = settings_hash(sized, entry, {**used, **measured})
             keys.append(key)
             if not any(row["settings"] == key for row in rows.rows):
-                found = launch(measure, devices, sized, pwan, settings.steps)
+                result = launch(measure, devices, sized, pwan, settings.steps)
                 about = {"settings": key, "trial": 0, "method": entry.name, **environment()}
                 rows.append(
-                    {"experiment": cell.experiment, **sized.axes(), **about, "kind": kind, "devices": count, **found}
+                    {"experiment": cell.experiment, **sized.axes(), **about, "kind": kind, "devices": count, **result}
                 )
             summary = _summary([row for row in newest(rows.rows) if row["settings"] in keys], settings.steps)
             write_table(summary, folder / "summary.csv")
@@ -62,7 +62,14 @@ def run(checked: Checked, settings: Settings, folder: Path) -> int:
 
 
 def measure(ranks: Ranks, device: str, cell: Cell, settings: PwanSettings, steps: int) -> Row:
-    """Time the steps of one registration on this rank's device, with the others.
+    """Time the steps of one registration on this rank's device, together with the other ranks.
+
+    Args:
+        ranks: this process among those that share the registration.
+        device: of this rank.
+        cell: whose trial 0 is registered.
+        settings: of PWAN.
+        steps: that are timed.
 
     Returns:
         Means a step: seconds_network and seconds_transform (both with their communication), seconds_communication

@@ -13,7 +13,7 @@ import pandas as pd
 from tqdm import tqdm
 
 from pwan import shapes
-from pwan.app.config import Checked
+from pwan.app.checked import Checked
 from pwan.app.tasks import write_config
 from pwan.app.tasks._settings.precision import Settings
 from pwan.bench.summary import write_table
@@ -27,7 +27,13 @@ NAN = float("nan")
 
 @dataclass(frozen=True)
 class Quantity:
-    """One line of the table: its name, the transport problem, and what its value is divided by."""
+    """One line of the table.
+
+    Attributes:
+        name: such as L_M,25.
+        problem: the transport problem.
+        divisor: what its value is divided by.
+    """
 
     name: str
     problem: TransportProblem

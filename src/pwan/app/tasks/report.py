@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 from tqdm import tqdm
 
-from pwan.app.config import Checked
+from pwan.app.checked import Checked
 from pwan.app.results import (
     FIGURES,
     MARKERS,
@@ -66,18 +66,18 @@ def make_report(root: Path, settings: Settings) -> Path:
         ValueError: no such folder, nothing found in it, or a file of results that cannot be read.
     """
     check_folder(root)
-    found = list(experiment_folders(root))
-    if not found:
+    folders = list(experiment_folders(root))
+    if not folders:
         raise ValueError(
             f"nothing to report in {root}: no folder in it holds {', '.join(MARKERS[:-1])} or {MARKERS[-1]}; "
             "run an experiment first, or name another folder with options.folder=..."
         )
     figures = root / FIGURES
-    sections = [_section(one, root, figures, settings) for one in tqdm(found, desc="report", unit="experiment")]
+    sections = [_section(part, root, figures, settings) for part in tqdm(folders, desc="report", unit="experiment")]
     write_page("pwan: results", sections, root / PAGE)
     if settings.collect is not None:
-        for one, section in zip(found, sections, strict=True):
-            _collect(one, section, Path(settings.collect).resolve() / one.name)
+        for part, section in zip(folders, sections, strict=True):
+            _collect(part, section, Path(settings.collect).resolve() / part.name)
     return root / PAGE
 
 
@@ -163,16 +163,16 @@ def _accuracy(
     numeric = [axis for axis in varying if pd.api.types.is_numeric_dtype(frame[axis])]
     if not numeric:
         return
-    axis = max(numeric, key=lambda one: frame[one].nunique())
+    axis = max(numeric, key=lambda name: frame[name].nunique())
     others = [other for other in varying if other != axis]
     groups = frame.groupby(others, sort=False, dropna=False) if others else [((), frame)]
     for key, group in groups:
         if group[axis].nunique() < 2 or group.duplicated([axis, "seed", "method", "trial"]).any():
-            continue  # one point is no curve; and two values at one point are none
+            continue  # one point does not make a curve, nor do two values at one point
         title = ", ".join([name, *(f"{other}={value}" for other, value in zip(others, key, strict=True))])
         folder.mkdir(exist_ok=True)
         path = folder / f"{_slug(title)}_accuracy.png"
-        fixed = [f"{one} {group[one].iloc[0]}" for one in ("shape", "points") if one not in varying]
+        fixed = [f"{column} {group[column].iloc[0]}" for column in ("shape", "points") if column not in varying]
         title = f"{title} ({', '.join(fixed)})" if fixed else title
         group = group.dropna(subset=[axis])
         files = draw_accuracy(group, axis, title, path, band=band, published=table, seconds=axis in swept)

@@ -14,7 +14,7 @@ import torch
 from tqdm import tqdm
 
 from pwan import shapes
-from pwan.app.config import Checked
+from pwan.app.checked import Checked
 from pwan.app.tasks import write_config
 from pwan.app.tasks._settings.scalability import GIGABYTE, MEGABYTE, Settings
 from pwan.bench.cell import Cell, MethodEntry, settings_hash
@@ -34,7 +34,7 @@ def run(checked: Checked, settings: Settings, folder: Path) -> int:
     shape = shapes.load(cell.shape, cell.shape_source)
     sizes = sorted(set(settings.sizes))
     shape.sample(sizes[-1], numpy_generator(cell.seed, "largest"))  # refuses a shape without a surface to draw from
-    # a method's settings follow from the kind and the size of a problem: a small one, repeated, tells them
+    # a method's settings follow from the kind and the size of a problem: a small one, repeated, shows them
     example = make_problem(shape, cell.with_points(sizes[0]).synthesis, seed=cell.seed, trials=[0])
     used = {
         entry.name: {points: entry.resolved(_repeated(example, points)) for points in sizes}
@@ -47,8 +47,8 @@ def run(checked: Checked, settings: Settings, folder: Path) -> int:
         total = len(checked.entries) * sum(settings.runs(points) for points in sizes)
         with tqdm(total=total, desc="registrations", unit="run", mininterval=0.5 if sys.stderr.isatty() else 15) as bar:
             for entry in checked.entries:
-                found = _measure_method(cell, entry, used[entry.name], sizes, settings, rows, bar)
-                lines += [{**line, "exponent": _exponent(found)} for line in found]
+                measured = _measure_method(cell, entry, used[entry.name], sizes, settings, rows, bar)
+                lines += [{**line, "exponent": _exponent(measured)} for line in measured]
                 summary = pd.DataFrame(lines).astype(dict.fromkeys(NUMBERS, float))  # None becomes NaN
                 write_table(summary, folder / "summary.csv")
                 draw_scalability(summary, f"{shape.name} ({shape.source}), one thread", folder / "scalability.png")
@@ -104,11 +104,11 @@ def _measure_method(
         sized, start = cell.with_points(points), bar.n
         key, wanted = settings_hash(sized, entry, used[points]), settings.runs(points)
         bar.set_postfix_str(f"{entry.name}, {points} points")
-        there = _finished(rows, key, settings)
-        missing = tuple(k for k in range(wanted) if k not in there)
+        finished = _finished(rows, key, settings)
+        missing = tuple(k for k in range(wanted) if k not in finished)
         bar.update(wanted - len(missing))
         reason, seconds = _refusal(lines, points, settings)
-        ended = any(row["status"] == STOPPED for row in there.values())
+        ended = any(row["status"] == STOPPED for row in finished.values())
         if missing and not reason and not ended:
             work = Work(sized, entry, missing, settings.memory())
             for row in measure(work, settings.limit_seconds, clock):
@@ -118,9 +118,9 @@ def _measure_method(
                 about = {"method": entry.name, "settings": key, **settings.limits(), **environment()}
                 rows.append({"experiment": cell.experiment, **sized.axes(), **about, **row})
                 bar.update(1)
-            there = _finished(rows, key, settings)
+            finished = _finished(rows, key, settings)
         bar.update(start + wanted - bar.n)
-        done = [there[k] for k in range(wanted) if k in there]
+        done = [finished[k] for k in range(wanted) if k in finished]
         lines.append(
             {
                 **_line(entry.name, points, done, reason if missing else ""),
@@ -132,7 +132,7 @@ def _measure_method(
 
 
 def _refusal(lines: list[dict[str, Any]], points: int, settings: Settings) -> tuple[str, float | None]:
-    """Why a size is not run, or nothing; and the seconds that it would take, where these can be told."""
+    """Why a size is not run, or nothing; and the seconds that it would take, where these can be predicted."""
     for line in lines:
         if line["status"] in (STOPPED, NOT_RUN):
             return f"{line['points']} points were too many already", None
@@ -151,7 +151,7 @@ def _refusal(lines: list[dict[str, Any]], points: int, settings: Settings) -> tu
 
 
 def _finished(rows: RowFile, key: str, settings: Settings) -> dict[int, Row]:
-    """The rows of a cell by repeat; one that was stopped at lower limits than those of now counts for nothing."""
+    """The rows of a cell by repeat; one that was stopped at lower limits than the present ones does not count."""
     return {
         row["trial"]: row
         for row in newest(rows.rows)
@@ -164,7 +164,7 @@ def _line(method: str, points: int, done: list[Row], reason: str) -> dict[str, A
     """One line of the summary, from the rows of one method and size."""
     good = [row for row in done if row["status"] == OK]
     bad = [row for row in done if row["status"] != OK]
-    found = {name: [row[name] for row in good] for name in ("seconds", "memory_mb", "mse_initial", "mse")}
+    values = {name: [row[name] for row in good] for name in ("seconds", "memory_mb", "mse_initial", "mse")}
     statuses = {row["status"] for row in done} or {NOT_RUN}
     return {
         "method": method,
@@ -172,10 +172,10 @@ def _line(method: str, points: int, done: list[Row], reason: str) -> dict[str, A
         "status": next(s for s in (STOPPED, OK, *sorted(statuses)) if s in statuses),
         "runs": len(good),
         "failed": len(bad),
-        "seconds_mean": float(np.mean(found["seconds"])) if good else None,
-        "seconds_std": float(np.std(found["seconds"], ddof=1)) if len(good) > 1 else None,
-        "memory_mb": float(np.max(found["memory_mb"])) if good else None,
-        "mse_initial_mean": float(np.mean(found["mse_initial"])) if good else None,
-        "mse_mean": float(np.mean(found["mse"])) if good else None,
+        "seconds_mean": float(np.mean(values["seconds"])) if good else None,
+        "seconds_std": float(np.std(values["seconds"], ddof=1)) if len(good) > 1 else None,
+        "memory_mb": float(np.max(values["memory_mb"])) if good else None,
+        "mse_initial_mean": float(np.mean(values["mse_initial"])) if good else None,
+        "mse_mean": float(np.mean(values["mse"])) if good else None,
         "reason": "; ".join(dict.fromkeys(filter(None, [*(row["reason"] for row in bad), reason]))),
     }

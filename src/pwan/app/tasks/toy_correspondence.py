@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from scipy.spatial.distance import cdist
 
-from pwan.app.config import Checked
+from pwan.app.checked import Checked
 from pwan.app.tasks import write_config
 from pwan.app.tasks._settings.toy_correspondence import Settings
 from pwan.bench.summary import write_table
@@ -92,10 +92,10 @@ def dual_threshold(reference: np.ndarray, source: np.ndarray, mass: float) -> fl
     """
     if mass != round(mass) or mass >= min(len(reference), len(source)):
         return None
-    before, here, after = (
+    less, exactly, more = (
         partial_wasserstein(reference, source, mass=m).value if m > 0 else 0.0 for m in (mass - 1, mass, mass + 1)
     )
-    return (after - before) / 2 if after - here > here - before else None
+    return (more - less) / 2 if more - exactly > exactly - less else None
 
 
 def _pairs(name: str, plan: np.ndarray, cost: np.ndarray) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ import pandas as pd
 from scipy.signal import find_peaks
 from tqdm import tqdm
 
-from pwan.app.config import Checked
+from pwan.app.checked import Checked
 from pwan.app.tasks import write_config
 from pwan.app.tasks._settings.toy_discrepancies import Settings
 from pwan.bench.summary import write_table
@@ -23,8 +23,7 @@ from pwan.report.toy_figures import draw_discrepancies
 from pwan.transport import partial_wasserstein
 from pwan.transport.kernel import kl_divergence, l2_distance
 
-# rounding of the sums must not break a level stretch of a curve into many minima
-DIGITS = 9
+DIGITS = 9  # of a curve's values: rounding of the sums must not break a level stretch into many minima
 
 
 def run(checked: Checked, settings: Settings, folder: Path) -> int:
@@ -129,10 +128,10 @@ def local_minima(t: np.ndarray, values: np.ndarray) -> list[dict[str, float]]:
         For each t, value, and depth: how far one must climb before one can come lower, or reach an end of the curve.
     """
     spread = float(np.ptp(values)) or 1.0
-    found, about = find_peaks(-np.round(values / spread, DIGITS), plateau_size=1, prominence=10.0**-DIGITS)
+    places, about = find_peaks(-np.round(values / spread, DIGITS), plateau_size=1, prominence=10.0**-DIGITS)
     return [
         {"t": float(t[i]), "value": float(values[i]), "depth": float(depth * spread)}
-        for i, depth in zip(found, about["prominences"], strict=True)
+        for i, depth in zip(places, about["prominences"], strict=True)
     ]
 
 

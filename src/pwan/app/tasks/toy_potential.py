@@ -21,7 +21,7 @@ from scipy.optimize import linprog
 from scipy.spatial.distance import cdist
 from tqdm import tqdm
 
-from pwan.app.config import Checked
+from pwan.app.checked import Checked
 from pwan.app.tasks import write_config
 from pwan.app.tasks._settings.toy_potential import Settings
 from pwan.bench.summary import write_table
@@ -29,7 +29,7 @@ from pwan.report.toy_figures import PotentialPanel, draw_potentials
 from pwan.transport import TransportProblem, check_problem, exact, neural
 from pwan.transport.settings import NeuralSettings
 
-ROUNDING = 1e-9  # of masses in a plan
+ROUNDING = 1e-9  # of a mass in a plan, as a share of it
 GRID = 2001  # positions of a drawn curve
 MARGIN = 0.1  # around the points, as a share of their extent
 # of what a check may miss: rounding of the linear programme; the network's own error, in units of the points
@@ -38,10 +38,16 @@ TOLERANCE = {"exact": 1e-6, "learned": 0.02}
 
 @dataclass(frozen=True)
 class LinePotential:
-    """A potential on the line: linear between ``nodes`` (n,), level outside; f >= -threshold."""
+    """A potential on the line, linear between its nodes and level outside of them.
+
+    Attributes:
+        nodes: (n,) rising positions.
+        values: (n,) of the potential at the nodes.
+        threshold: h; no value is below -h.
+    """
 
     nodes: np.ndarray
-    values: np.ndarray  # (n,)
+    values: np.ndarray
     threshold: float
 
     def __call__(self, positions: np.ndarray) -> np.ndarray:
@@ -145,10 +151,10 @@ def maximiser(problem: TransportProblem) -> tuple[LinePotential, float, float]:
     def best(objective: np.ndarray, threshold: tuple[float, float], least: float | None = None) -> np.ndarray:
         """The (n + 1,) variables that maximise an objective, where the gain is at least ``least``."""
         a, b = (matrix, limits) if least is None else (sparse.vstack([matrix, -gain[None]]), np.append(limits, -least))
-        found = linprog(-objective, A_ub=a, b_ub=b, bounds=[(None, 0.0)] * n + [threshold])
-        if not found.success:
-            raise RuntimeError(f"the linear programme of the potential failed: {found.message}")
-        return np.asarray(found.x)
+        solved = linprog(-objective, A_ub=a, b_ub=b, bounds=[(None, 0.0)] * n + [threshold])
+        if not solved.success:
+            raise RuntimeError(f"the linear programme of the potential failed: {solved.message}")
+        return np.asarray(solved.x)
 
     value = float(gain @ best(gain, h))
     of_h = np.eye(n + 1)[-1]

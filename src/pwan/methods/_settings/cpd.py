@@ -14,13 +14,15 @@ class Settings:
     """Settings of CPD. Lengths in units of the reference's RMS radius.
 
     Attributes:
-        beta: width of the kernel exp(-d^2 / (2 beta^2)) of the displacement. smoothness: the paper's lambda.
+        beta: width of the kernel exp(-d^2 / (2 beta^2)) of the displacement.
+        smoothness: the paper's lambda.
         outlier_weight: the paper's w, the share of outliers that the mixture expects; 0 <= w < 1.
-        max_iterations, tolerance: of EM, which stops when sigma^2 changes by less than the tolerance (CPD-Matlab's
-            150 and 1e-5).
+        max_iterations: of EM (CPD-Matlab's 150).
+        tolerance: EM stops when sigma^2 changes by less (CPD-Matlab's 1e-5).
+        normalisation: see :func:`pwan.normalisation.normalise`.
         exact_points: up to this many source and reference points the kernel and the correspondences are exact.
-        rank, neighbours: above, the rank of the kernel (pivoted Cholesky), and how many reference points nearest to
-            each source point take part.
+        rank: of the kernel (pivoted Cholesky), of more points.
+        neighbours: of more points, how many reference points nearest to each source point take part.
     """
 
     beta: float = 2.0

@@ -21,6 +21,7 @@ class Settings:
         tolerance: a stage ends early when the largest entry of the gradient falls below it.
         control_grid: None for a control point at each source point, else that many along each axis of a grid over the
             source's bounding box; the published option is a file of control points, its Matlab helper's are 5 an axis.
+        normalisation: see :func:`pwan.normalisation.normalise`.
     """
 
     widths: tuple[float, ...] = (0.5, 0.2, 0.02)

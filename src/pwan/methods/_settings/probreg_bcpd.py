@@ -13,10 +13,13 @@ class Settings:
     """Settings of BCPD, of those that the package has (it has no beta).
 
     Attributes:
-        smoothness: the paper's lambda. outlier_weight: its omega, 0 <= w < 1.
-        gamma: factor of the first sigma^2. kappa: of the mixture's weights; the larger, the more equal they are.
-        max_iterations, tolerance: it stops when the mean distance of the moved source to its nearest reference points
-            changes by less than the tolerance.
+        smoothness: the paper's lambda.
+        outlier_weight: its omega, 0 <= w < 1.
+        gamma: factor of the first sigma^2.
+        kappa: of the mixture's weights; the larger, the more equal they are.
+        max_iterations: at most so many.
+        tolerance: it stops when the mean distance of the moved source to its nearest reference points changes by less.
+        normalisation: see :func:`pwan.normalisation.normalise`.
     """
 
     smoothness: float = 2.0

@@ -14,11 +14,13 @@ class Settings:
 
     Attributes:
         sigma: width of the Gaussians that are compared; None takes the package's estimate, the source's own width.
-        shrink: sigma's factor from one level to the next. levels: how many there are.
+        shrink: sigma's factor from one level to the next.
+        levels: how many there are.
         bending: weight of the spline's bending energy.
         components: at most so many Gaussians a set; never more than 0.8 times the source's points.
-        max_iterations, tolerance: of BFGS at each level; the levels end early when the objective changes by less than
-            the tolerance between two.
+        max_iterations: of BFGS at each level.
+        tolerance: of BFGS at each level; the levels end early when the objective changes by less between two.
+        normalisation: see :func:`pwan.normalisation.normalise`.
     """
 
     sigma: float | None = None

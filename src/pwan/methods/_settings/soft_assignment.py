@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
-from pwan.choices import Normalisation
+from pwan.choices import KernelKind, Normalisation
+from pwan.deformation.settings import NEIGHBOURS, Kernel
 from pwan.registration.settings import PULL
 from pwan.settings import check_ranges
 
@@ -17,12 +18,24 @@ if TYPE_CHECKING:
 class Settings:
     """Settings of the soft assignment. Lengths in units of the reference's RMS radius.
 
+    Of the settings up to ``affine_ridge``, None follows from whether all of the source is to be matched
+    (:class:`pwan.registration.soft_assignment.SoftSettings`).
+
     Attributes:
-        steps, sigma_start, sigma_end, scalings, slack, smoothness, affine_ridge: as in
-            :class:`pwan.registration.soft_assignment.SoftSettings`; None follows from whether all of the source is
-            to be matched.
-        beta: width of the kernel exp(-d^2 / (2 beta^2)) whose modes make the displacement. rank: how many of them.
-        pull: of known pairs, as PWAN's.
+        steps: annealing steps; sigma falls geometrically from ``sigma_start`` to ``sigma_end``.
+        sigma_start: of the first step.
+        sigma_end: of the last step.
+        scalings: alternating row and column scalings a step.
+        slack: kernel value at which a point would rather stay unmatched.
+        smoothness: ridge on the modes' coefficients, times sigma^2.
+        affine_ridge: ridge on the change of the affine part, times sigma^2.
+        kernel: whose modes make the displacement, as PWAN's.
+        geodesic_share: as PWAN's.
+        neighbours: as PWAN's.
+        beta: width of the kernel, as PWAN's.
+        rank: how many modes there are, as PWAN's.
+        pull: of the landmarks, as PWAN's.
+        normalisation: see :func:`pwan.normalisation.normalise`.
     """
 
     steps: int | None = None
@@ -32,17 +45,35 @@ class Settings:
     slack: float | None = None
     smoothness: float | None = None
     affine_ridge: float | None = None
-    beta: float = 2.0
-    rank: int = 100
+    kernel: KernelKind = "gaussian"
+    geodesic_share: float = 1.0
+    neighbours: int = NEIGHBOURS
+    beta: float | None = None
+    rank: int | None = None
     pull: float = PULL
     normalisation: Normalisation = "auto"
 
     def __post_init__(self) -> None:
         check_ranges(
             self,
-            positive=("steps", "sigma_start", "sigma_end", "scalings", "slack", "smoothness", "beta", "rank"),
+            positive=(
+                "beta",
+                "neighbours",
+                "steps",
+                "sigma_start",
+                "sigma_end",
+                "scalings",
+                "slack",
+                "smoothness",
+                "rank",
+            ),
             at_least_zero=("affine_ridge", "pull"),
         )
+
+    @property
+    def coherence_kernel(self) -> Kernel:
+        """The kernel whose modes make the displacement."""
+        return Kernel.of(self.kernel, self.beta, self.rank, self.geodesic_share, self.neighbours)
 
     def for_case(self, *, whole: bool) -> SoftSettings:
         """What is used when all of the source is to be matched, or a part of it."""

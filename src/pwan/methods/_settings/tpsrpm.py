@@ -18,13 +18,16 @@ class Settings:
     Attributes:
         start_temperature: the published ``T_init``.
         cooling: the start temperature divided by the last; the published ``T_finalfac``.
-        rate: each temperature is this times the one before (``anneal_rate``). inner_steps: correspondences and splines
-            found in turn at each temperature (``perT_maxit``).
-        smoothness, affine_smoothness: weights of the bending energy and of the affine part's distance from the
-            identity, for each source point and unit of temperature (``lamda1_init``, ``lamda2_init``).
+        rate: each temperature is this times the one before (``anneal_rate``).
+        inner_steps: how often correspondences and spline are found in turn at each temperature (``perT_maxit``).
+        smoothness: weight of the bending energy, for each source point and unit of temperature (``lamda1_init``).
+        affine_smoothness: weight of the affine part's distance from the identity, for each source point and unit of
+            temperature (``lamda2_init``).
         correspondence: "mixture" shares each reference point among the source points and an outlier class; "rpm" also
             each source point among the reference points and an outlier class (the published ``m_method``).
-        every: only each such point of both sets takes part, the spline carries the others; the published ``frac``.
+        every: only each point of both sets with a number divisible by this takes part, and the spline carries the
+            others; the published ``frac``.
+        normalisation: see :func:`pwan.normalisation.normalise`.
     """
 
     start_temperature: float = 1.5

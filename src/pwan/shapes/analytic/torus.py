@@ -22,7 +22,7 @@ def surface() -> tuple[np.ndarray, np.ndarray]:
     height = 0.2 * np.sin(2 * u) + radius * np.sin(v)
     vertices = np.stack([distance * np.cos(u), distance * np.sin(u), height], -1).reshape(-1, 3)
     index = np.arange(ring * tube).reshape(ring, tube)
-    here, right = index, np.roll(index, -1, 0)
+    right = np.roll(index, -1, 0)
     up, across = np.roll(index, -1, 1), np.roll(right, -1, 1)
-    triangles = [np.stack([here, right, across], -1), np.stack([here, across, up], -1)]
+    triangles = [np.stack([index, right, across], -1), np.stack([index, across, up], -1)]
     return vertices, np.concatenate(triangles).reshape(-1, 3)

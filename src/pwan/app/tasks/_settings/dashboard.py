@@ -12,7 +12,8 @@ class Settings:
     """Where the workspace goes and what it shows.
 
     Attributes:
-        entity, project: the user or team and the project in W&B; those of the logger where they are null.
+        entity: the user or team in W&B; that of the logger where it is null.
+        project: in W&B; that of the logger where it is null.
         experiments: whose runs are shown, those of the two figures unless others are named; all for an empty list.
             W&B draws at most 100 runs: with many methods name the experiments of one figure.
         file: write the workspace's specification, what W&B would be sent, to this file (JSON; relative to where the

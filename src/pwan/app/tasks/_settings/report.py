@@ -18,6 +18,7 @@ class Settings:
         band: of the figures of accuracy, "quartiles" or "std".
         pictures: "hardest": the trial pictures of each experiment's hardest cell (the largest median error over all
             its methods); "all": of all its cells, which makes the page of a sweep large.
+        collect: a folder into which the results of each experiment are copied as the project keeps them; None for none.
 
     Raises:
         ValueError: another band or choice of pictures.

@@ -7,11 +7,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Settings:
-    """Attributes:
-    reference_points, source_points: how many points.
-    width, height: of the rectangle of each set.
-    shift: of the source's rectangle against the reference's, along both axes.
-    mass, distance: of L_M,m and L_D,h.
+    """The two sets and the two discrepancies.
+
+    Attributes:
+        reference_points: how many.
+        source_points: how many.
+        width: of the rectangle of each set.
+        height: of the rectangle of each set.
+        shift: of the source's rectangle against the reference's, along both axes.
+        mass: m of L_M,m.
+        distance: h of L_D,h.
     """
 
     reference_points: int = 12

@@ -9,16 +9,21 @@ from pwan.settings import check_ranges
 
 @dataclass(frozen=True)
 class Settings:
-    """Attributes:
-    points: data points, equally spaced on ``data_interval``.
-    outliers: the numbers N of outliers, a curve for each.
-    data_interval, outlier_interval: where they lie.
-    translations: the first and the last t.
-    step: between values of t.
-    mass, distance: of L_M,m and L_D,h.
-    variance, outlier_weight: of the Gaussians of KL and L2, and of the uniform term of KL.
-    modes: the values of t at which the paper sees a minimum: the right alignment, and the source on the outliers.
-    near: how far from a mode a minimum may be that counts as this mode's.
+    """The sets, the translations and the discrepancies.
+
+    Attributes:
+        points: data points, equally spaced on ``data_interval``.
+        outliers: the numbers N of outliers, a curve for each.
+        data_interval: the ends of the data.
+        outlier_interval: the ends of the outliers.
+        translations: the first and the last t.
+        step: between values of t.
+        mass: m of L_M,m.
+        distance: h of L_D,h.
+        variance: of the Gaussians of KL and L2.
+        outlier_weight: of the uniform term of KL.
+        modes: the values of t at which the paper sees a minimum: the right alignment, and the source on the outliers.
+        near: how far from a mode a minimum may be that counts as this mode's.
     """
 
     points: int = 10

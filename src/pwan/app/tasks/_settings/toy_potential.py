@@ -9,10 +9,14 @@ from pwan.transport.settings import NeuralSettings
 
 @dataclass(frozen=True)
 class Settings:
-    """Attributes:
-    reference, source: the positions of the points.
-    masses, distances: a potential of L_M,m and of L_D,h for each.
-    updates: of the network, see ``NeuralSettings``.
+    """The two sets and the discrepancies.
+
+    Attributes:
+        reference: the positions of its points.
+        source: the positions of its points.
+        masses: a potential of L_M,m for each.
+        distances: a potential of L_D,h for each.
+        updates: of the network, see ``NeuralSettings``.
     """
 
     reference: tuple[float, ...] = (-3.0, -2.6, -2.2, -1.8, -1.4, -0.8, -0.4, 0.0, 9.0)

@@ -1,0 +1,1 @@
+"""Arrays: NPY, NPZ, MAT and headerless binary files."""

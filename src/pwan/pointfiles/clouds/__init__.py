@@ -1,0 +1,1 @@
+"""Clouds of scanners: PCD, LAS and LAZ."""

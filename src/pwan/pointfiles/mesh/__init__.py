@@ -1,0 +1,1 @@
+"""Meshes: OBJ, OFF and STL."""

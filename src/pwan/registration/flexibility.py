@@ -1,0 +1,181 @@
+"""How a shape may move, chosen by measurement: stiff or loose, by straight distances or along the shape.
+
+No kernel is best for all: the Gaussian's is for heads and for shapes that differ as a whole, the geodesic one's for
+limbs that move beside each other. So a few candidates register few points, each is judged without a truth, and the best
+one goes on to all points. Not in the paper, whose model leaves the kernel open ("e.g. the Gaussian").
+
+What tells a right registration from a wrong one, on the packaged pairs that serve for tuning: the points of *both* sets
+lie near the other one (a wrong one leaves a limb of the reference alone), and of those that do, the one whose source is
+stretched least.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from scipy.spatial import KDTree
+
+from pwan.deformation.graph import shape_graph
+from pwan.problem import OK, Observer, Progress, RegistrationProblem, RegistrationResult
+from pwan.registration import coarse, pipeline
+from pwan.registration.presets import resolve_kind
+from pwan.registration.settings import PwanSettings
+
+FEW = 800  # points of the source that a candidate registers
+QUANTILE = 0.95  # of the matched points, whose distances are judged
+CLEAR_DISTANCE = 2.6  # spacings within which both sets lie near each other: no other candidate is tried
+CLEAR_STRETCH = 0.25
+STRETCHED = 3000  # points at most whose neighbours' lengths are compared
+SAME_DISTANCE = 0.35  # spacings by which a candidate may be farther than the nearest one and still be judged by stretch
+FROM_GUESS = 30  # steps of the first stage for all points, which begin where the few have led
+PARTS = 5  # registrations that an observer is told of: four of few points at most, and that of all
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How well a registration of few points fits, without a truth.
+
+    Attributes:
+        source: the distance within which 95% of the matched source points have a reference point, in spacings of the
+            reference.
+        reference: the same of the matched reference points and the moved source.
+        stretch: the 95% quantile of |log| of how the lengths between neighbours of the source changed, beside what all
+            of them did.
+    """
+
+    source: float
+    reference: float
+    stretch: float
+
+    @property
+    def distance(self) -> float:
+        """The larger one of both sets' distances: a set that lies near a part of the other one does not fit."""
+        return max(self.source, self.reference)
+
+
+def measure_fit(source: np.ndarray, moved: np.ndarray, reference: np.ndarray, mass: float) -> Fit:
+    """How source points (r, D), moved to (r, D), fit the reference (q, D) of which ``mass`` points are matched."""
+    tree = KDTree(reference)
+    spacing = max(float(np.median(tree.query(reference, 2)[0][:, 1])), np.finfo(np.float64).tiny)
+    to_reference, to_source = tree.query(moved)[0], KDTree(moved).query(reference)[0]
+    near = [
+        float(np.quantile(lengths, min(1.0, QUANTILE * mass / len(lengths)))) / spacing
+        for lengths in (to_reference, to_source)
+    ]
+    return Fit(near[0], near[1], _stretch(source, moved))
+
+
+def _stretch(source: np.ndarray, moved: np.ndarray) -> float:
+    """See :class:`Fit`; of very many points some."""
+    rows = np.linspace(0, len(source) - 1, min(len(source), STRETCHED)).round().astype(np.int64)
+    source, moved = source[rows], moved[rows]
+    edges = shape_graph(source).tocoo()
+    before, after = (np.linalg.norm(x[edges.row] - x[edges.col], axis=1) for x in (source, moved))
+    apart = (before > 0) & (after > 0)
+    change = np.log(after[apart] / before[apart])
+    return float(np.quantile(np.abs(change - np.median(change)), QUANTILE)) if len(change) else 0.0
+
+
+def register(
+    problem: RegistrationProblem,
+    settings: PwanSettings,
+    *,
+    seeds: Sequence[int],
+    observer: Observer | None = None,
+    drive: coarse.Drive = pipeline.register,
+) -> RegistrationResult:
+    """As :func:`pwan.registration.coarse.register`; with ``flexibility="auto"``, with the kernel that fits best.
+
+    Each problem of a batch chooses for itself. The result's ``choice`` says what was chosen, and why.
+    """
+    kind, limited = resolve_kind(problem, settings.type)
+    if settings.flexibility == "given" or kind == "distance":  # whose matched points follow from the fit itself
+        given = replace(settings, flexibility="given")
+        return coarse.register(problem, given, seeds=seeds, observer=observer, drive=drive)
+    results = [
+        _register_one(limited.select([k]), settings, [seed], _of_one(observer, problem, k), drive)
+        for k, seed in enumerate(seeds)
+    ]
+    return results[0] if len(results) == 1 else pipeline.merged([[k] for k in range(len(results))], results)
+
+
+def _register_one(
+    problem: RegistrationProblem,
+    settings: PwanSettings,
+    seeds: list[int],
+    observer: Observer | None,
+    drive: coarse.Drive,
+) -> RegistrationResult:
+    started = time.perf_counter()
+    given = replace(settings, flexibility="given")
+    few = coarse.sampled(problem, seeds, FEW)
+    mass = float(few.source.shape[1] if few.mass is None else few.mass[0])  # complete transport matches all
+    tried: list[tuple[str, PwanSettings, RegistrationResult, Fit]] = []
+
+    def candidate(name: str, chosen: PwanSettings, of_few: RegistrationProblem) -> Fit:
+        part = _part(observer, problem, len(tried))
+        result = drive(of_few, replace(chosen, sample=0, sample_first=0), seeds=seeds, observer=part)
+        fit = measure_fit(few.source[0].numpy(), result.transformed[0].numpy(), few.reference[0].numpy(), mass)
+        if result.status[0] != OK:
+            fit = Fit(np.inf, np.inf, np.inf)
+        tried.append((name, chosen, result, fit))
+        return fit
+
+    fit = candidate("the Gaussian kernel", given, few)
+    if not (fit.distance <= CLEAR_DISTANCE and fit.stretch <= CLEAR_STRETCH):
+        along = replace(given, kernel="geodesic", normalisation="joint")
+        candidate("the geodesic kernel", along, few)
+        if mass >= QUANTILE * max(few.source.shape[1], few.reference.shape[1]):  # the reference is a shape of its own
+            running = pipeline.Registration(few, along, seeds)
+            guess = coarse.led_back(running, drive(coarse.turned_round(few, [running]), along, seeds=seeds))
+            if guess is not None:
+                candidate("the geodesic kernel led by the reference's way back", along, replace(few, guess=guess))
+    least = min(fit.distance for *_, fit in tried)
+    name, chosen, of_few, fit = min(
+        (one for one in tried if one[3].distance <= least + SAME_DISTANCE), key=lambda one: one[3].stretch
+    )
+    words = f"{name} fits best: " + "; ".join(
+        f"{each}: within {f.distance:.2g} spacings, lengths changed by {np.expm1(f.stretch):.0%}"
+        for each, *_, f in tried
+    )
+    if chosen is not given and of_few.transform is not None:
+        led = of_few.transform[0](problem.source[0])[None]
+        problem, chosen = replace(problem, guess=led), replace(chosen, steps=settings.steps or FROM_GUESS)
+    own = time.perf_counter() - started
+    result = coarse.register(problem, chosen, seeds=seeds, observer=_part(observer, problem, PARTS - 1), drive=drive)
+    return replace(result, seconds=[result.seconds[0] + own], choice=[words])
+
+
+def _of_one(observer: Observer | None, problem: RegistrationProblem, k: int) -> Observer | None:
+    """Tells the observer of problem k of a batch, whose others stay where they are."""
+    if observer is None or len(problem) == 1:
+        return observer
+
+    def of_all(progress: Progress) -> None:
+        def transformed() -> torch.Tensor:
+            return problem.source.index_copy(
+                0, torch.tensor([k], dtype=torch.int64, device=problem.source.device), progress.transformed()
+            )
+
+        steps = progress.steps * len(problem)
+        observer(replace(progress, step=k * progress.steps + progress.step, steps=steps, transformed=transformed))
+
+    return of_all
+
+
+def _part(observer: Observer | None, problem: RegistrationProblem, number: int) -> Observer | None:
+    """Tells of one of the registrations as a part of the whole; while few points are registered, all stay."""
+    if observer is None:
+        return None
+
+    def of_whole(progress: Progress) -> None:
+        last = number == PARTS - 1
+        moved = progress.transformed if last else lambda: problem.source
+        step = number * progress.steps + progress.step
+        observer(Progress(step, PARTS * progress.steps, moved, before=(PARTS - 1) * progress.steps))
+
+    return of_whole
