@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Literal, cast
+from typing import Literal
 
 import pytest
 import torch
 
 from pwan import partial_wasserstein, shapes
-from pwan.choices import Kind
 from pwan.problem import Progress, RegistrationProblem
 from pwan.registration import pipeline
 from pwan.registration.settings import PwanSettings
@@ -129,14 +128,14 @@ def test_matched_points_may_share_a_partner_where_a_plan_does_not() -> None:
     # three source points beside one reference point, and one farther away beside another
     source = torch.tensor([[0.1, 0.0], [0.2, 0.0], [0.0, 0.1], [5.4, 0.0]], dtype=torch.float64)
     reference = torch.tensor([[0.0, 0.0], [5.0, 0.0], [9.0, 9.0]], dtype=torch.float64)
-    for limit in ("mass", "distance"):
-        given = {limit: torch.tensor([2.0 if limit == "mass" else 0.3], dtype=torch.float64)}
-        problem = RegistrationProblem(source[None], reference[None], **given)
-        matched, _ = pipeline.matched_points(source[None], problem, cast(Kind, limit))
-        carried = partial_wasserstein(reference, source, **{limit: float(given[limit])}).source_share
-        assert carried is not None
-        if limit == "mass":
-            assert matched.sum() == 2 and carried.tolist() in ([1, 0, 0, 1], [0, 0, 1, 1])
-            assert not bool(matched[0, 3])
-        else:
-            assert matched[0].tolist() == [True, True, True, False] and carried.sum() == 1
+    mass, distance = (torch.tensor([limit], dtype=torch.float64) for limit in (2.0, 0.3))
+    by_mass = RegistrationProblem(source[None], reference[None], mass=mass)
+    matched, _ = pipeline.matched_points(source[None], by_mass, "mass")
+    carried = partial_wasserstein(reference, source, mass=2.0).source_share
+    assert carried is not None and carried.tolist() in ([1, 0, 0, 1], [0, 0, 1, 1])
+    assert matched.sum() == 2 and not bool(matched[0, 3])
+    by_distance = RegistrationProblem(source[None], reference[None], distance=distance)
+    matched, _ = pipeline.matched_points(source[None], by_distance, "distance")
+    carried = partial_wasserstein(reference, source, distance=0.3).source_share
+    assert carried is not None and carried.sum() == 1
+    assert matched[0].tolist() == [True, True, True, False]
