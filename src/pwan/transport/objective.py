@@ -9,8 +9,8 @@ for complete transport f = o. Reference weights are a_i, source weights b_j, m_b
   sum a_i f(x_i) - (the sum of the largest f(y_j) that make up mass m): the exact threshold.
 
 Without the fold, f = -max(o, 0) at reference points and -o at source points (where f > 0 only loses): the objective is
-then concave in the function o, at most the one above, and has the same maximum, while the fold at o = 0 can trap the
-ascent.
+then concave in the function o and has the same maximum, while the fold at o = 0 can trap the ascent. For one and the
+same o it may be more or less than the one above; for a 1-Lipschitz o it is at most the maximum of the one above.
 """
 
 from __future__ import annotations
