@@ -342,8 +342,8 @@ BAD = {
     "weights zero": (lambda s, r: register(s, r, source_weights=np.zeros(48)), "source_weights must not all be zero"),
     "weights too few": (lambda s, r: register(s, r, source_weights=np.ones(47)), r"shape .48,., one .*; got .47,."),
     "weights a word": (lambda s, r: register(s, r, source_weights="evn"), "an array with one weight.*or .even., got"),
-    "weights as text": (lambda s, r: register(s, r, source_weights=["a"] * 48), "an array with one weight"),
-    "weights ragged": (lambda s, r: register(s, r, source_weights=[[1], [1, 2]]), "an array with one weight"),
+    "weights as text": (lambda s, r: register(s, r, source_weights=["a"] * 48), "source_weights must be an array"),
+    "weights ragged": (lambda s, r: register(s, r, source_weights=[[1], [1, 2]]), "source_weights must be an array"),
     "weights a number": (lambda s, r: register(s, r, source_weights=2.0), r"got \(\)"),
     "weights for bcpd": (lambda s, r: register(s, r, source_weights="even", method="bcpd"), "does not take weights"),
     "mass above the weights": (
@@ -352,7 +352,7 @@ BAD = {
     ),
     "faces beyond the points": (
         lambda s, r: register(SimpleNamespace(vertices=s, faces=np.array([[0, 1, 48]])), r, source_weights="even"),
-        "a face names point 48 of 48",
+        "face 0 of source_faces names the points .0, 1, 48.",
     ),
     "mass a word": (lambda s, r: register(s, r, mass="many"), "mass must be a number"),
     "batch sizes, auto": (

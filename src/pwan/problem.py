@@ -29,8 +29,6 @@ class RegistrationProblem:
     Attributes:
         source: (B, r, D) float64, the points Y that move.
         reference: (B, q, D) float64, the points X that stay.
-        source_weights: (B, r) float64 or None for 1 each; the paper's masses b_j, in points: a point of weight 2 counts
-            as two. reference_weights: (B, q), a_i.
         mass: (B,) float64 or None; the paper's m, in points, at most all of the lighter set; fractions are allowed.
         distance: (B,) float64 or None; the paper's h, in the units of the points.
         truth: (B, r, D) float64 or None; where each source point belongs, free of noise.
@@ -41,6 +39,9 @@ class RegistrationProblem:
         reference_faces: (B, F, 3) int64 or None; the same of the reference.
         guess: (B, r, D) float64 or None; where the source points may belong, by a coarser registration. PWAN begins
             from there, other methods from the source.
+        source_weights: (B, r) float64 or None for 1 each; the paper's masses b_j, in points: a point of weight 2 counts
+            as two.
+        reference_weights: (B, q) float64 or None for 1 each; the paper's a_i.
 
     With neither mass nor distance the whole of the lighter set is to be matched. A synthetic problem may state both:
     a mass-type method then uses the mass, a distance-type method the distance.

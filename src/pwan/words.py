@@ -18,6 +18,9 @@ def problem_words(problem: Any) -> str:
             lines.append(f"{name}: {_some([f'{number:.6g}' for number in value.tolist()])}")
     named = {"truth": "truth", "guess": "guess", "source_faces": "source faces", "reference_faces": "reference faces"}
     further = [words for name, words in named.items() if getattr(problem, name) is not None]
+    further += [
+        f"{name} weights" for name in ("source", "reference") if getattr(problem, f"{name}_weights") is not None
+    ]
     if problem.landmarks is not None:
         further.append(f"{problem.landmarks.shape[1]} landmarks" + (" each" if count > 1 else ""))
     if further:

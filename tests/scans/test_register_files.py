@@ -206,8 +206,8 @@ def test_vertices_of_a_mesh_count_by_their_areas_unless_told_otherwise(tmp_path,
     assert found["auto"]["weights"] == {"source": "even", "reference": "none"}
     assert found["none"]["weights"] == {"source": "none", "reference": "none"}
     assert left["auto"] < 0.5 * left["none"]
-    assert any("dense places pull" in word for word in found["none"]["warnings"])
-    assert not any("dense places pull" in word for word in found["auto"]["warnings"])
+    assert any("dense places draw" in word for word in found["none"]["warnings"])
+    assert not any("dense places draw" in word for word in found["auto"]["warnings"])
     quick = [f"output={tmp_path / 'both'}", *QUICK, "reference_weights=even"]
     assert register(tmp_path / "c.off", tmp_path / "b.npy", *quick) == 0
     assert "b.npy: the points count by local density" in capsys.readouterr().out

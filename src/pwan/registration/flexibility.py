@@ -72,7 +72,9 @@ def measure_fit(
     """How source points (r, D), moved to (r, D), fit the reference (q, D) of which ``mass`` points are matched; of
     weights (r,) and (q,), where they have some, by which all is counted."""
     tree = KDTree(reference)
-    spacing = max(weighted_median(tree.query(reference, 2)[0][:, 1], reference_weights), np.finfo(np.float64).tiny)
+    places, place = np.unique(reference, axis=0, return_inverse=True)  # a mesh may repeat its vertices
+    spacings = KDTree(places).query(places, 2)[0][place.reshape(-1), 1]
+    spacing = max(weighted_median(spacings, reference_weights), np.finfo(np.float64).tiny)
     to_reference, to_source = tree.query(moved)[0], KDTree(moved).query(reference)[0]
     near = []
     for lengths, weights in ((to_reference, source_weights), (to_source, reference_weights)):

@@ -36,9 +36,10 @@ class Settings:
         rank: how many modes there are, as PWAN's.
         pull: of the landmarks, as PWAN's.
         normalisation: see :func:`pwan.normalisation.normalise`.
+        weighted: the method takes weights of points; no setting.
     """
 
-    weighted: ClassVar[bool] = True  # a point may count more than another
+    weighted: ClassVar[bool] = True
 
     steps: int | None = None
     sigma_start: float | None = None
