@@ -48,3 +48,15 @@ def number(task, report):
         os.kill(os.getpid(), signal.SIGKILL)
     time.sleep(0.5)  # so that each worker takes some
     return pool.worker_number()
+
+
+def asked_to_end(task, report):
+    os.kill(os.getpid(), signal.SIGTERM)
+    os.kill(os.getpid(), signal.SIGHUP)
+    return task
+
+
+def ending(task, report):
+    if task == 1:
+        sys.exit(0)
+    return task

@@ -12,8 +12,9 @@ stretched least.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,6 +25,7 @@ from pwan.problem import OK, Observer, Progress, RegistrationProblem, Registrati
 from pwan.registration import coarse, pipeline
 from pwan.registration.presets import resolve_kind
 from pwan.registration.settings import PwanSettings
+from pwan.weights import weighted_median, weighted_quantile
 
 FEW = 800  # points of the source that a candidate registers
 QUANTILE = 0.95  # of the matched points, whose distances are judged
@@ -32,6 +34,8 @@ CLEAR_STRETCH = 0.25
 STRETCHED = 3000  # points at most whose neighbours' lengths are compared
 SAME_DISTANCE = 0.35  # spacings by which a candidate may be farther than the nearest one and still be judged by stretch
 FROM_GUESS = 30  # steps of the first stage for all points, which begin where the few have led
+GEODESIC = "the geodesic kernel"
+ALONG: dict[str, Any] = {"kernel": "geodesic", "normalisation": "joint"}  # settings of the geodesic candidates
 PARTS = 5  # registrations that an observer is told of: four of few points at most, and that of all
 
 
@@ -57,15 +61,23 @@ class Fit:
         return max(self.source, self.reference)
 
 
-def measure_fit(source: np.ndarray, moved: np.ndarray, reference: np.ndarray, mass: float) -> Fit:
-    """How source points (r, D), moved to (r, D), fit the reference (q, D) of which ``mass`` points are matched."""
+def measure_fit(
+    source: np.ndarray,
+    moved: np.ndarray,
+    reference: np.ndarray,
+    mass: float,
+    source_weights: np.ndarray | None = None,
+    reference_weights: np.ndarray | None = None,
+) -> Fit:
+    """How source points (r, D), moved to (r, D), fit the reference (q, D) of which ``mass`` points are matched; of
+    weights (r,) and (q,), where they have some, by which all is counted."""
     tree = KDTree(reference)
-    spacing = max(float(np.median(tree.query(reference, 2)[0][:, 1])), np.finfo(np.float64).tiny)
+    spacing = max(weighted_median(tree.query(reference, 2)[0][:, 1], reference_weights), np.finfo(np.float64).tiny)
     to_reference, to_source = tree.query(moved)[0], KDTree(moved).query(reference)[0]
-    near = [
-        float(np.quantile(lengths, min(1.0, QUANTILE * mass / len(lengths)))) / spacing
-        for lengths in (to_reference, to_source)
-    ]
+    near = []
+    for lengths, weights in ((to_reference, source_weights), (to_source, reference_weights)):
+        total = len(lengths) if weights is None else float(weights.sum())
+        near.append(weighted_quantile(lengths, weights, min(1.0, QUANTILE * mass / total)) / spacing)
     return Fit(near[0], near[1], _stretch(source, moved))
 
 
@@ -103,6 +115,14 @@ def register(
     return results[0] if len(results) == 1 else pipeline.merged([[k] for k in range(len(results))], results)
 
 
+def chosen_options(options: Mapping[str, Any], choice: str) -> dict[str, Any]:
+    """The options of a registration that chose for itself, as all points were registered, from its ``choice``."""
+    given = {**options, "flexibility": "given"}
+    if not choice.startswith(GEODESIC):
+        return given
+    return {**given, **ALONG, "steps": options.get("steps") or FROM_GUESS}
+
+
 def _register_one(
     problem: RegistrationProblem,
     settings: PwanSettings,
@@ -113,13 +133,15 @@ def _register_one(
     started = time.perf_counter()
     given = replace(settings, flexibility="given")
     few = coarse.sampled(problem, seeds, FEW)
-    mass = float(few.source.shape[1] if few.mass is None else few.mass[0])  # complete transport matches all
+    mass = float(few.source_total if few.mass is None else few.mass[0])  # complete transport matches all
     tried: list[tuple[str, PwanSettings, RegistrationResult, Fit]] = []
 
     def candidate(name: str, chosen: PwanSettings, of_few: RegistrationProblem) -> Fit:
         part = _part(observer, problem, len(tried))
         result = drive(of_few, replace(chosen, sample=0, sample_first=0), seeds=seeds, observer=part)
-        fit = measure_fit(few.source[0].numpy(), result.transformed[0].numpy(), few.reference[0].numpy(), mass)
+        y, moved, x = (points[0].numpy() for points in (few.source, result.transformed, few.reference))
+        a, b = (None if weights is None else weights[0].numpy() for weights in few.masses)
+        fit = measure_fit(y, moved, x, mass, b, a)
         if result.status[0] != OK:
             fit = Fit(np.inf, np.inf, np.inf)
         tried.append((name, chosen, result, fit))
@@ -127,13 +149,14 @@ def _register_one(
 
     fit = candidate("the Gaussian kernel", given, few)
     if not (fit.distance <= CLEAR_DISTANCE and fit.stretch <= CLEAR_STRETCH):
-        along = replace(given, kernel="geodesic", normalisation="joint")
-        candidate("the geodesic kernel", along, few)
-        if mass >= QUANTILE * max(few.source.shape[1], few.reference.shape[1]):  # the reference is a shape of its own
+        along = replace(given, **ALONG)
+        candidate(GEODESIC, along, few)
+        larger = float(few.source_total.maximum(few.reference_total))
+        if mass >= QUANTILE * larger:  # the reference is a shape of its own
             running = pipeline.Registration(few, along, seeds)
             guess = coarse.led_back(running, drive(coarse.turned_round(few, [running]), along, seeds=seeds))
             if guess is not None:
-                candidate("the geodesic kernel led by the reference's way back", along, replace(few, guess=guess))
+                candidate(f"{GEODESIC} led by the reference's way back", along, replace(few, guess=guess))
     least = min(fit.distance for *_, fit in tried)
     name, chosen, of_few, fit = min(
         (one for one in tried if one[3].distance <= least + SAME_DISTANCE), key=lambda one: one[3].stretch

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pwan.choices import KernelKind, Kind, Normalisation, TransformKind
 from pwan.deformation.settings import NEIGHBOURS, Kernel
@@ -96,6 +96,8 @@ class PwanSettings:
         nearest_of: whose points are matched to their nearest one: those of the "reference" (paper's text) or those of
             the "source" (released code).
     """
+
+    weighted: ClassVar[bool] = True  # a point may count more than another
 
     type: Literal["auto", "mass", "distance", "complete"] = "auto"
     transform: TransformKind = "nonrigid"

@@ -69,8 +69,8 @@ class TransportProblem:
     Attributes:
         reference: (q, D).
         source: (r, D).
-        reference_weights: (q,), not negative, of positive total; none above what can be carried.
-        source_weights: (r,), not negative, of positive total; none above what can be carried.
+        reference_weights: (q,), not negative, of positive total, none above what can be carried.
+        source_weights: (r,), likewise.
         mass: the mass to carry, or None.
         distance: the threshold h in the units of the points, or None.
     """

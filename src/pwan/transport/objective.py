@@ -60,7 +60,7 @@ def objective(
     fold: bool = True,
     reach: Tensor | None = None,
     select: Select | None = None,
-    totals: tuple[float, float] | None = None,
+    totals: tuple[float | Tensor, float | Tensor] | None = None,
 ) -> Objective:
     """The discrepancy of the given kind from the network's output at the reference (B, q) and the source (B, r).
 
@@ -81,7 +81,7 @@ def objective(
         reach: (B,) of the mass type with its exact threshold: no source point counts as if it were farther than this
             from its partner (cost min(distance, reach)), so that beyond it nothing is gained by moving it.
         select: in place of :func:`largest_share`.
-        totals: the weights of both whole sets, reference first.
+        totals: the weights of both whole sets, reference first, a number or (B, 1) each.
     """
     a, b = _weights(reference_weights, reference_output), _weights(source_weights, source_output)
     if kind == "complete":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pwan.choices import KernelKind, Normalisation
 from pwan.deformation.settings import NEIGHBOURS, Kernel
@@ -37,6 +37,8 @@ class Settings:
         pull: of the landmarks, as PWAN's.
         normalisation: see :func:`pwan.normalisation.normalise`.
     """
+
+    weighted: ClassVar[bool] = True  # a point may count more than another
 
     steps: int | None = None
     sigma_start: float | None = None
