@@ -62,6 +62,8 @@ def real_array(name: str, values: Any, kinds: str = "iuf") -> np.ndarray:
     """Real numbers of any kind and shape as a numpy array: the array itself, or the numbers of a tensor or of lists.
 
     Args:
+        name: of the argument, for what is said.
+        values: an array, a tensor, or lists of numbers.
         kinds: of numpy's types, those that count as real numbers.
 
     Raises:

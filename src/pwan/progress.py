@@ -17,7 +17,8 @@ def progress_bar(observer: Observer | None = None, *, seconds_between: float = 0
     """An observer that shows the steps done and the time left, and passes on what it is told.
 
     Args:
-        observer: another one, which is told the same. seconds_between: the bar is not drawn more often.
+        observer: another one, which is told the same.
+        seconds_between: the bar is not drawn more often.
 
     Raises:
         ImportError: tqdm is not installed.
