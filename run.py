@@ -11,11 +11,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT / "src"))
 
-if __name__ == "__main__":
-    try:
-        from pwan.app import main
 
-        code = main(sys.argv[1:], conf=ROOT / "conf")
-    except KeyboardInterrupt:  # before there was anything to keep
-        code = 130
-    sys.exit(code)
+def main() -> int:
+    from pwan.app import main
+
+    return main(sys.argv[1:], conf=ROOT / "conf")
+
+
+if __name__ == "__main__":
+    from pwan import process
+
+    process.run(main)

@@ -153,6 +153,21 @@ def test_the_python_for_own_scans(scans: Path, capsys: pytest.CaptureFixture) ->
     outcome = names["outcome"]
     assert outcome.points.shape == (80, 3) and outcome.matched.shape == (80,)
     assert (scans / "folder" / "result.json").exists()
+    np.testing.assert_allclose(names["moved"], outcome.points, atol=1e-6)
+
+
+def test_the_transform_of_a_turned_source_moves_it_as_the_page_says(scans: Path, capsys: pytest.CaptureFixture) -> None:
+    points = shapes.load("bunny").points[:80]
+    turned = points @ np.array([[0.0, 0, 1], [1, 0, 0], [0, 1, 0]]) + 5.0
+    rows = "".join(f"{x:.6f} {y:.6f} {z:.6f}\n" for x, y, z in turned)
+    head = Path("a.ply").read_text().split("end_header")[0]
+    Path("a.ply").write_text(f"{head}end_header\n{rows}")
+    pd.DataFrame(points, columns=["x", "y", "z"]).to_csv("b.csv", index=False)
+    names: dict = {}
+    for _, block in code("own_scans", "python"):
+        exec(block, names)
+    assert names["outcome"].start.changed
+    np.testing.assert_allclose(names["moved"], names["outcome"].points, atol=1e-5)
 
 
 # the experiments

@@ -11,9 +11,10 @@ import sys
 from collections.abc import Callable, Sequence
 
 import pwan
-from pwan.exit_codes import OK, STOPPED, WRONG_INPUT
+from pwan import process
+from pwan.exit_codes import OK, WRONG_INPUT
 from pwan.extras import MissingExtraError, needs
-from pwan.place import conf_folder, leave_pipe
+from pwan.place import conf_folder
 from pwan.settings import nearest
 
 USAGE = """\
@@ -54,14 +55,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
 
 def command(arguments: Sequence[str] | None = None) -> None:
     """The entry point: does what is asked for and ends with its exit code, which is that of :func:`pwan.app.main`."""
-    try:
-        code = _command(list(sys.argv[1:] if arguments is None else arguments))
-    except KeyboardInterrupt:  # before there was anything to keep
-        code = STOPPED
-    except BrokenPipeError:
-        leave_pipe()
-        code = OK
-    sys.exit(code)
+    process.run(lambda: _command(list(sys.argv[1:] if arguments is None else arguments)))
 
 
 def _command(arguments: list[str]) -> int:

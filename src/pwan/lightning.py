@@ -9,12 +9,15 @@ transform's optimiser is stepped through it: ``trainer.global_step`` is the numb
 from __future__ import annotations
 
 import logging
+import signal
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pytorch_lightning as pl
 from pytorch_lightning.callbacks import Callback
+from pytorch_lightning.utilities.exceptions import SIGTERMException
 from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset
 
@@ -120,7 +123,7 @@ def fit(
     quiet.setLevel(logging.WARNING)
     try:
         runner = pl.Trainer(max_epochs=1, callbacks=list(callbacks), **{**defaults, **trainer})
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _ends_of_ours():
             # the loader hands out step numbers, there is nothing to load in parallel; and an iterable has no length
             warnings.filterwarnings("ignore", message=".*does not have many workers.*")
             warnings.filterwarnings("ignore", message=".*mid-epoch.*")
@@ -131,6 +134,19 @@ def fit(
     finally:
         quiet.setLevel(level)
     return module.registration.finish()
+
+
+@contextmanager
+def _ends_of_ours() -> Iterator[None]:
+    """Lightning makes a SystemExit of each end from outside, with code 1 of Ctrl-C and 0 of SIGTERM."""
+    try:
+        yield
+    except SIGTERMException:
+        raise SystemExit(128 + signal.SIGTERM) from None
+    except SystemExit as end:
+        if isinstance(end.__context__, KeyboardInterrupt):
+            raise end.__context__ from None
+        raise
 
 
 def register(

@@ -15,6 +15,7 @@ from pwan.randomness import numpy_generator
 
 SAMPLE = 250  # source points on which two frames are compared
 JOINT_ADVANTAGE = 0.8
+FAR = 2.0  # sums of both RMS radii between the centres, beyond which the sets have nothing to do with each other
 EXTENT_RATIO = 3.0  # of two sets; beyond it they are probably in different units, and a warning says so; chosen by eye
 
 
@@ -87,6 +88,9 @@ def normalise(
 ) -> tuple[RegistrationProblem, Frame]:
     """The problem in normalised coordinates (float64), and the frame that leads back.
 
+    Where the centres lie farther apart than twice the sum of both RMS radii, the source begins on the reference's
+    centre in every mode: where it stood tells nothing then, and no method finds the way (PWAN's steps end in between).
+
     A distance threshold is divided by the reference's scale, a guess goes into the reference's frame; the mass stays.
     Warns when the extents of the two sets differ more than threefold.
 
@@ -114,6 +118,7 @@ def normalise(
             stacklevel=2,
         )
     unscaled = torch.ones_like(reference_scale)
+    radii = source_scale + reference_scale  # (B, 1, 1)
     if keep_scale:
         source_scale = reference_scale
     joint = Frame(reference_centre, reference_scale, reference_centre, reference_scale)
@@ -134,6 +139,8 @@ def normalise(
             reference_centre,
             reference_scale,
         )
+    far = (source_centre - frame.source_centre).norm(dim=-1, keepdim=True) > FAR * radii
+    frame = replace(frame, source_centre=torch.where(far, source_centre, frame.source_centre))
     distance = None if problem.distance is None else problem.distance / frame.reference_scale.flatten()
     normalised = replace(
         problem,

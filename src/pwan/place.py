@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from pathlib import Path
 
 _PACKAGE = Path(__file__).parent
@@ -18,8 +16,3 @@ def conf_folder() -> Path:
 def command() -> str:
     """What a user types before ``experiment=noise_bunny``."""
     return "pwan run" if INSTALLED else "python run.py"
-
-
-def leave_pipe() -> None:
-    """After a BrokenPipeError, of ``| head`` for example: nothing more is written there, also not at the end."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

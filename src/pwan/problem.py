@@ -211,8 +211,12 @@ class RegistrationResult(Generic[Array]):
         affine: (B, D, D) A, such that transformed = source @ affine + translation + displacement.
         translation: (B, 1, D) t.
         displacement: (B, r, D) V.
-        matched: (B, r) bool, source points that carry transported mass.
-        reference_matched: (B, q) bool, reference points that receive transported mass.
+        matched: (B, r) bool, by nearest distances after the registration: of the mass type the m source points nearest
+            to the reference, of the distance type those nearer than h, else all. These are not the points that carry
+            mass in an optimal plan, where two points cannot share one partner: where many share one, it carries fewer
+            of them, or others. Of sets small enough ``pwan.transport.partial_wasserstein(reference, transformed,
+            mass=m).source_share`` tells what the plan carries.
+        reference_matched: (B, q) bool, the same of the reference's points, by their distances to the moved source.
         potential: one callable for each problem, from (N, D) points in input coordinates to (N,) values in input
             units: the bounded potential -h <= f <= 0 with the last h (unbounded for complete transport); None for
             methods without a potential.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 
@@ -48,3 +49,15 @@ def number(task, report):
         os.kill(os.getpid(), signal.SIGKILL)
     time.sleep(0.5)  # so that each worker takes some
     return pool.worker_number()
+
+
+def asked_to_end(task, report):
+    os.kill(os.getpid(), signal.SIGTERM)
+    os.kill(os.getpid(), signal.SIGHUP)
+    return task
+
+
+def ending(task, report):
+    if task == 1:
+        sys.exit(0)
+    return task

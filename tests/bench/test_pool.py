@@ -100,6 +100,18 @@ def test_an_interrupt_ends_the_workers():
     assert multiprocessing.active_children() == []
 
 
+def test_what_is_sent_to_all_processes_costs_no_task():
+    done, _ = collect(pool_tasks.asked_to_end, range(4), 2)  # the parent alone makes something of it
+    assert done == {n: n for n in range(4)}
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_task_that_ends_the_process_has_failed(workers):
+    done, _ = collect(pool_tasks.ending, range(3), workers)
+    assert done.pop(1).reason.startswith("SystemExit")
+    assert done == {0: 0, 2: 2}
+
+
 def test_workers_are_numbered_and_a_replacement_has_the_number_of_the_dead_one():
     done, _ = collect(pool_tasks.number, [*range(4), "die", *range(8)], 2)
     assert isinstance(done.pop(4), Failure)

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import contextlib
 import json
+import socket
+import threading
 import time
 
 import matplotlib.image
@@ -12,7 +15,7 @@ import wandb
 from pwan.bench import tracking
 from pwan.bench.curves import CURVES, median_curves
 from pwan.bench.settings import TrackingSettings
-from pwan.bench.tracking import SUMMARY_METRICS, save_workspace, track
+from pwan.bench.tracking import SUMMARY_METRICS, is_tracked, is_wanted, save_workspace, track
 
 
 def records(folder):
@@ -58,12 +61,12 @@ def _latest(items):
     return {item.key or "/".join(item.nested_key): json.loads(item.value_json) for item in items}
 
 
-def call(folder, *, failed=False, rows=None, curves=None, figures=None, config=None, **summary):
+def call(folder, *, failed=False, mode="offline", rows=None, curves=None, figures=None, config=None, **summary):
     line = {"settings": "abc", "outlier_ratio": 0.6, "keep": 1.0, "mse_median": 0.2, "mse_std": float("nan")}
     line |= {"seconds_median": 3.0, "failed": 0, "trials": 1, "mse_unrefined_median": 0.4}
     track(
         folder,
-        TrackingSettings(),
+        TrackingSettings(mode=mode),
         config=config or {"seed": 0},
         experiment="test",
         method="pwan",
@@ -255,3 +258,78 @@ def test_trials_without_curves_give_none():
 def test_a_curve_whose_steps_do_not_fit_is_refused():
     with pytest.raises(ValueError, match="Length"):
         median_curves([{"curve_step": np.array([1, 2]), "curve_mse": np.array([1.0])}])
+
+
+# a server that does not take the run; nothing here speaks to anything but this machine
+
+
+def answering(listening, status):
+    with contextlib.suppress(OSError):  # closed at the end of the test
+        while True:
+            with listening.accept()[0] as connection:
+                connection.recv(65536)
+                connection.sendall(f"HTTP/1.1 {status} no\r\nContent-Length: 2\r\n\r\n{{}}".encode())
+
+
+@pytest.fixture
+def server(monkeypatch):
+    """Called with the status that W&B's server answers; None for one that takes calls and says nothing, 0 for none."""
+    with contextlib.ExitStack() as stack:
+
+        def use(status):
+            listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+            monkeypatch.setenv("WANDB_BASE_URL", f"http://127.0.0.1:{listening.getsockname()[1]}")
+            if status == 0:
+                listening.close()
+            elif status is not None:
+                threading.Thread(target=answering, args=(listening, status), daemon=True).start()
+
+        monkeypatch.setenv("WANDB_API_KEY", 40 * "0")
+        monkeypatch.setenv("WANDB_ERROR_REPORTING", "false")
+        monkeypatch.setattr(tracking, "PATIENCE", 2.0)
+        monkeypatch.setattr(tracking, "_silent", [])
+        yield use
+
+
+@pytest.mark.parametrize("status", [0, None, 401, 500])
+def test_a_run_that_no_server_takes_is_written_offline_and_that_is_said(tmp_path, server, capsys, status):
+    server(status)
+    assert not is_tracked(tmp_path, "abc")
+    call(tmp_path, mode="online")
+    assert is_tracked(tmp_path, "abc")
+    assert logged_summary(tmp_path)["mse_median"] == 0.2
+    assert not list(tmp_path.glob("wandb/run-*"))
+    told = capsys.readouterr().err
+    assert "warning: W&B did not take the run" in told and "wandb sync" in told
+    call(tmp_path / "next", mode="auto")  # nobody is asked again
+    assert is_tracked(tmp_path / "next", "abc") and "W&B" not in capsys.readouterr().err
+
+
+def test_a_key_of_a_wrong_form_is_as_good_as_no_server(tmp_path, server, monkeypatch, capsys):
+    server(500)
+    monkeypatch.setenv("WANDB_API_KEY", "mine")
+    call(tmp_path, mode="online")
+    assert is_tracked(tmp_path, "abc") and "warning: W&B did not take the run" in capsys.readouterr().err
+
+
+def test_the_folder_of_a_run_that_never_began_does_not_count(tmp_path):
+    (tmp_path / "wandb" / "run-20260101_000000-abc" / "files").mkdir(parents=True)
+    (tmp_path / "wandb" / "run-20260101_000000-abc" / "run-abc.wandb").write_bytes(b"")
+    assert not is_tracked(tmp_path, "abc")
+
+
+@pytest.mark.parametrize(
+    ("variable", "wanted"), [("disabled", False), ("offline", True), ("online", True), (None, True)]
+)
+def test_the_variable_of_wandb_disables_it(monkeypatch, variable, wanted):
+    if variable:
+        monkeypatch.setenv("WANDB_MODE", variable)
+    assert is_wanted(TrackingSettings()) is wanted
+    assert not is_wanted(TrackingSettings(wandb=False))
+
+
+def test_the_variable_of_wandb_keeps_a_run_offline(tmp_path, server, monkeypatch, capsys):
+    server(0)
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    call(tmp_path, mode="online")
+    assert is_tracked(tmp_path, "abc") and capsys.readouterr().err == ""

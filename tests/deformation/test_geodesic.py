@@ -168,6 +168,16 @@ def test_at_the_shape_s_points_v_is_what_it_is_there() -> None:
     torch.testing.assert_close(displacement(displacement.points), displacement.values, atol=1e-12, rtol=0)
 
 
+def test_a_turned_displacement_is_that_of_turned_points() -> None:
+    _, _, displacement = moved_shape()
+    rotation = torch.from_numpy(Rotation.from_rotvec([1.0, 0.3, -0.2]).as_matrix())
+    off = torch.from_numpy(np.random.default_rng(1).uniform(-0.2, 2.2, (50, 3)))
+    turned = displacement.turned(rotation)
+    torch.testing.assert_close(turned(off), displacement(off @ rotation), atol=1e-11, rtol=0)
+    expected = rotation @ displacement.gradient(off @ rotation)
+    torch.testing.assert_close(turned.gradient(off), expected, atol=1e-8, rtol=0)
+
+
 def test_the_gradient_is_that_of_the_map() -> None:
     points = torch.from_numpy(two_legs(200))
     values = torch.sin(2 * points.flip(1))

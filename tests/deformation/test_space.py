@@ -290,6 +290,36 @@ def test_pickle_and_file_give_the_same_points(tmp_path: Path, kernel: str) -> No
         assert torch.equal(again.jacobians(points), one.jacobians(points))
 
 
+@pytest.mark.parametrize("d", [2, 3])
+@pytest.mark.parametrize("kernel", ["gaussian", "thin_plate", "none"])
+def test_the_whole_way_is_the_similarity_and_then_the_transform(d: int, kernel: str) -> None:
+    one, points = some_transform(d, "gaussian" if kernel == "none" else kernel, 10.0), draw(30, d) + 7.0
+    if kernel == "none":
+        one = replace(one, displacement=KernelSum.zero(d))
+    turn = torch.linalg.qr(draw(d, d, seed=8))[0]
+    scale, shift = 0.4, draw(d, seed=9)
+    whole = one.after(scale, turn.numpy(), shift.numpy())
+    torch.testing.assert_close(whole(points), one(scale * points @ turn + shift), atol=1e-11, rtol=0)
+    expected = scale * turn @ one.jacobians(scale * points @ turn + shift)
+    torch.testing.assert_close(whole.jacobians(points), expected, atol=1e-11, rtol=0)
+    told = whole.to_dict()["displacement"]
+    if kernel == "gaussian":  # in the new units of the source
+        assert told["width"] == pytest.approx(one.to_dict()["displacement"]["width"] / scale)
+
+
+def test_a_file_of_before_says_that_a_start_is_not_in_it(tmp_path: Path) -> None:
+    one, points = some_transform(3), draw(9, 3)
+    one.save(tmp_path / "new.pwan")
+    with np.load(tmp_path / "new.pwan") as kept:
+        arrays = {**kept, "format": np.array("pwan transform 1")}
+    with (tmp_path / "old.pwan").open("wb") as file:
+        np.savez(file, **arrays)
+    with pytest.warns(UserWarning, match=r'old\.pwan was written by an older version.*"start" in result\.json'):
+        old = SpaceTransform.load(tmp_path / "old.pwan")
+    assert torch.equal(old(points), one(points))
+    assert torch.equal(SpaceTransform.load(tmp_path / "new.pwan")(points), one(points))  # without a word
+
+
 def test_the_file_keeps_its_name_and_a_transform_of_no_displacement(tmp_path: Path) -> None:
     one = replace(some_transform(2), displacement=KernelSum.zero(2))
     one.save(tmp_path / "kept")

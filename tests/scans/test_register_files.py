@@ -92,6 +92,63 @@ def test_a_rigid_turn_is_undone_and_normals_turn_with_it(tmp_path):
     np.testing.assert_allclose(moved.points, by_hand, atol=1e-4)
 
 
+@pytest.mark.parametrize("kernel", ["gaussian", "geodesic"])
+def test_the_transform_of_a_turned_and_scaled_source_is_the_whole_way(tmp_path, kernel):
+    problem = make_problem(shapes.load("bunny"), SynthesisSettings(points=150), seed=0, trials=[0])
+    turn = np.array([[0.0, 0, 1], [1, 0, 0], [0, 1, 0]])
+    source = (problem.source[0].numpy() @ turn) * 3 + [5.0, -3, 2]
+    np.save(tmp_path / "a.npy", source)
+    np.save(tmp_path / "b.npy", problem.reference[0].numpy())
+    more = ["mass=150", "scale=true", "method.steps=5", "method.stages=0", f"method.kernel={kernel}"]
+    assert register(tmp_path / "a.npy", tmp_path / "b.npy", f"output={tmp_path / 'out'}", *more) == 0
+    found = json.loads((tmp_path / "out" / "result.json").read_text())
+    assert found["start"]["changed"] and found["start"]["scale"] < 0.5
+    whole, moved = SpaceTransform.load(tmp_path / "out" / "transform.pwan"), np.load(tmp_path / "out/a_registered.npy")
+    np.testing.assert_allclose(whole(source), moved, atol=1e-4)
+    np.testing.assert_allclose(whole.to_dict()["affine"], found["transform"]["affine"], atol=1e-5)
+    np.testing.assert_allclose(whole.to_dict()["translation"], found["transform"]["translation"], atol=1e-4)
+
+
+def test_settings_stand_as_they_were_used(files, tmp_path):
+    options = ["mass=90", "init=none", "method.width=8", "method.features=8", "method.warmup=1"]
+    assert register(*files, f"output={tmp_path / 'out'}", *options) == 0
+    found = json.loads((tmp_path / "out" / "result.json").read_text())
+    used = found["method_settings"]
+    assert [name for name, value in used.items() if value is None and name != "soft"] == []
+    assert used["kind"] == "mass" and used["steps"] > 0 and used["rate"] > 0 and used["coherence"] > 0
+    assert used["kernel"] == ("geodesic" if found["choice"].startswith("the geodesic kernel") else "gaussian")
+    assert found["settings"]["method_settings"] == {"width": 8, "features": 8, "warmup": 1}  # as given
+
+
+@pytest.mark.parametrize(
+    ("method", "options"), [("pwan", ["steps=60"]), ("cpd", ["max_iterations=40", "tolerance=1e-12"])]
+)
+def test_what_has_converged_has_not_run_out_of_steps(files, tmp_path, monkeypatch, method, options):
+    monkeypatch.setattr(registering, "settled", lambda losses: True)
+    more = [f"method={method}", *(f"method.{option}" for option in options), "init=none", "mass=90"]
+    assert register(*files, f"output={tmp_path / 'out'}", *(more[:-1] if method == "cpd" else more)) == 0
+    found = json.loads((tmp_path / "out" / "result.json").read_text())
+    assert "it has converged" in found["verdict"] and "took all" not in found["stop_reason"]
+    assert "settled within its" in found["stop_reason"]
+
+
+def test_matches_are_said_to_be_many_to_one(tmp_path):
+    points = shapes.load("torus").points[:60]
+    np.save(tmp_path / "a.npy", np.repeat(points, 2, axis=0) + np.tile([[0.0], [0.001]], (60, 1)))
+    np.save(tmp_path / "b.npy", points)
+    np.save(tmp_path / "same.npy", points + 0.001)
+    quick = ["method=soft_assignment", "method.steps=2", "method.rank=10", "init=none"]
+    for name, mass, many in (("a", 60, True), ("same", 60, False)):
+        out = tmp_path / f"of_{name}"
+        assert register(tmp_path / f"{name}.npy", tmp_path / "b.npy", f"output={out}", f"mass={mass}", *quick) == 0
+        matches, told = pd.read_csv(out / "matches.csv"), json.loads((out / "result.json").read_text())["matches"]
+        counts = matches["reference"].map(matches["reference"].value_counts())
+        assert list(matches["shared"]) == list(counts)
+        assert (told["rows"], told["reference_points"]) == (len(matches), matches["reference"].nunique())
+        assert (counts.max() > 1) == many == told["note"].startswith("many to one")
+        assert told["note"] in (out / "report.html").read_text()
+
+
 def test_points_of_a_surface_are_registered_and_its_vertices_moved(tmp_path):
     torus = shapes.load("torus")
     (tmp_path / "a.off").write_text(
@@ -363,8 +420,8 @@ def test_what_has_slid_is_registered_again_from_elsewhere_unless_it_must_stay(
         assert found["start"]["translation"] == pytest.approx([0.01, 0.02, 0.0])
         assert found["start"]["reason"] == "shifted as the test says"
     moved = SpaceTransform.load(tmp_path / "out" / "transform.pwan")
-    at_start = read_points(files[0]).points + ([0.01, 0.02, 0.0] if init == "auto" else 0.0)
-    np.testing.assert_allclose(read_points(tmp_path / "out" / "a_registered.ply").points, moved(at_start), atol=1e-6)
+    source = read_points(files[0]).points  # the start is in the transform
+    np.testing.assert_allclose(read_points(tmp_path / "out" / "a_registered.ply").points, moved(source), atol=1e-6)
 
 
 @pytest.mark.parametrize("init", ["auto", "none"])

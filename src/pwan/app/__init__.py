@@ -17,15 +17,18 @@ from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
 
 import pwan
+from pwan import process
 from pwan.app import closing, flags, help, own_scans, tasks
 from pwan.app.checked import Checked
 from pwan.app.composing import composed_once
 from pwan.app.config import check, register_schema
 from pwan.app.messages import explain
-from pwan.exit_codes import FAILED, OK, STOPPED, WRONG_INPUT
-from pwan.place import command, leave_pipe
+from pwan.exit_codes import FAILED, OK, WRONG_INPUT
+from pwan.files import naming, words
+from pwan.place import command
 
 TRACEBACKS = "HYDRA_FULL_ERROR"  # Hydra's own variable: set by the user, every error comes with its traceback
 
@@ -44,7 +47,7 @@ def main(arguments: Sequence[str], *, conf: Path) -> int:
 
     Returns:
         The exit code: 0 done (single failed trials included), 1 a job failed as a whole, 2 wrong input,
-        130 stopped by Ctrl-C.
+        130 stopped by Ctrl-C, 143 and 129 by SIGTERM and SIGHUP.
     """
     if "TORCHELASTIC_RUN_ID" not in os.environ:  # torch is not loaded before there is something to do
         return _main(arguments, conf)
@@ -59,10 +62,8 @@ def main(arguments: Sequence[str], *, conf: Path) -> int:
     if dealt.crew is None:
         return _main(arguments, conf)
     if dealt.crew.rank > 0:
-        with contextlib.suppress(KeyboardInterrupt):
-            dealt.crew.follow(dealt.take_part)
-            return OK
-        return STOPPED
+        dealt.crew.follow(dealt.take_part)
+        return OK
     try:
         return _main(arguments, conf)
     finally:
@@ -96,23 +97,21 @@ def _hydra(arguments: list[str], folders: list[Path]) -> int:
     _codes.clear()
     closing.begin()
     before, tracebacks, path = sys.argv, os.environ.get(TRACEBACKS), os.environ.get("PYTHONPATH")
+    stopped = False
     sys.argv = [before[0], *arguments]
     os.environ[TRACEBACKS] = "1"  # Hydra then raises
     try:
         with composed_once(arguments, folders):
             hydra_main(version_base="1.3", config_path=str(folders[0]), config_name="config")(_run_job)()
         code = max(_codes, default=OK)
-    except KeyboardInterrupt:
-        code = STOPPED
+    except KeyboardInterrupt as stop:
+        code, stopped = process.code_of(stop), True
     except SystemExit as end:  # --hydra-help, and what Hydra refuses by itself
-        return end.code if isinstance(end.code, int) else OK
-    except BrokenPipeError:  # of --cfg job | head
-        leave_pipe()
-        return OK
-    except (HydraException, OmegaConfBaseException, OSError) as error:
+        return end.code if isinstance(end.code, int) else FAILED if end.code else OK
+    except (HydraException, OmegaConfBaseException, OSError, YAMLError) as error:
         if tracebacks:
             raise
-        print(f"error: {explain(error, folders)}", file=sys.stderr)
+        print(f"error: {explain(error, folders, closing.Sweep.folder)}", file=sys.stderr)
         code = WRONG_INPUT
     except Exception:
         if closing.Sweep.folder is None:
@@ -124,11 +123,21 @@ def _hydra(arguments: list[str], folders: list[Path]) -> int:
         sys.argv = before
         _restore(TRACEBACKS, tracebacks)
         _restore("PYTHONPATH", path)
-    return max(code, closing.close(stopped=code == STOPPED)) if closing.Sweep.folder else code
+    return max(code, _close(stopped)) if closing.Sweep.folder else code
+
+
+def _close(stopped: bool) -> int:
+    """The end of a sweep, see :func:`pwan.app.closing.close`; its summary may find no place."""
+    try:
+        return closing.close(stopped=stopped)
+    except OSError as error:
+        print(f"error: {words(error)}", file=sys.stderr)
+        return WRONG_INPUT
 
 
 def _run_job(config: DictConfig) -> int:
     """One run, or one cell of a sweep, maybe in a launcher's process; a failure is told and does not end the sweep."""
+    process.take_every_word()
     hydra = HydraConfig.get()
     sweep = hydra.mode == RunMode.MULTIRUN
     if sweep:
@@ -147,23 +156,26 @@ def _attempt(config: DictConfig, hydra: HydraConf) -> tuple[int, str]:
         checked = check(config)
         if hydra.mode == RunMode.MULTIRUN:
             checked = _alone(checked, hydra)
-        code = tasks.find(checked.task).run(checked, checked.options, folder)
+        with naming(folder):
+            code = tasks.find(checked.task).run(checked, checked.options, folder)
         if folder.exists():
             print(f"results: {folder}")
         return code, ""
     except (ValueError, OSError, OmegaConfBaseException) as error:
         if not _is_ours(error):
             traceback.print_exc()
-        print(f"error: {error}", file=sys.stderr)
+        said = words(error) if isinstance(error, OSError) else str(error)
+        print(f"error: {said}", file=sys.stderr)
         with contextlib.suppress(OSError):
             folder.rmdir()  # Hydra makes the folder before anything is checked; goes only if it is empty
-        return WRONG_INPUT, str(error)
+        return WRONG_INPUT, said
     except KeyboardInterrupt:
         print(f"\nStopped. The rows so far are in {folder}; the same command again does only what is missing.")
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a library that ends the process has not done the work
         traceback.print_exc()
-        (folder / "error.txt").write_text(traceback.format_exc())
+        with contextlib.suppress(OSError):
+            (folder / "error.txt").write_text(traceback.format_exc(), encoding="utf-8", errors="backslashreplace")
         print(f"error: the job ended unexpectedly; the traceback is also in {folder / 'error.txt'}", file=sys.stderr)
         return FAILED, f"{type(error).__name__}: {error}"
 

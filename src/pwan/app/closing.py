@@ -76,13 +76,16 @@ def note(hydra: HydraConf, task: str, code: int | None, error: str = "") -> None
 def close(*, stopped: bool = False) -> int:
     """Called after a sweep: write its summary, print what became of each cell, give the exit code.
 
-    ``stopped``: by Ctrl-C, so that a cell that began and did not end has not failed, and others have not begun.
+    ``stopped``: by Ctrl-C or a signal, so that a cell that began and did not end has not failed, and others have not
+    begun.
     """
     assert Sweep.folder is not None
     folder = _notes(Sweep.folder, Sweep.key)
     files = sorted(folder.glob("*.json"), key=lambda path: int(path.stem))
     notes = [json.loads(file.read_text()) for file in files]
     shutil.rmtree(folder, ignore_errors=True)
+    if not (notes or stopped):  # what kept the first cell from beginning has been said
+        return OK
     if any(note["task"] == "benchmark" and note["code"] != WRONG_INPUT for note in notes):  # else no row is new
         from pwan.bench.rows import read_rows
         from pwan.bench.summary import write_paired, write_summary

@@ -18,10 +18,14 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 from omegaconf import OmegaConf
 from tqdm import tqdm
+from yaml import YAMLError
 
 import pwan
 from pwan import methods, scans
-from pwan.exit_codes import FAILED, OK, STOPPED, WRONG_INPUT
+from pwan.app.messages import backslash_words, yaml_words
+from pwan.exit_codes import FAILED, OK, WRONG_INPUT
+from pwan.files import words
+from pwan.process import code_of
 from pwan.progress import progress_bar
 from pwan.scans import ScanSettings
 from pwan.settings import build_settings, nearest
@@ -64,7 +68,7 @@ A value is all that stands behind the first =. Paths start from the folder where
 
 def main(arguments: Sequence[str]) -> int:
     """Register two files as the arguments say; returns the exit code: 0 done, 1 the method failed, 2 wrong input, 130
-    stopped by Ctrl-C."""
+    stopped by Ctrl-C, 143 and 129 by SIGTERM and SIGHUP."""
     if any(argument in ("-h", "--help") for argument in arguments):
         print(USAGE.format(methods=", ".join(methods.names())))
         return OK
@@ -78,9 +82,9 @@ def main(arguments: Sequence[str]) -> int:
             warnings.filterwarnings("ignore", message="the extents differ")  # said already, in words for files
             bar = stack.enter_context(progress_bar(seconds_between=0.5 if sys.stderr.isatty() else 15))
             outcome = scans.register_files(settings, tell=lambda text: tqdm.write(_as_settings(text)), observer=bar)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         print("\nStopped. Nothing was written.", file=sys.stderr)
-        return STOPPED
+        return code_of(stop)
     except (ValueError, OSError, ImportError) as error:  # ImportError: a method's own package
         print(f"error: {_words(error)}", file=sys.stderr)
         return WRONG_INPUT
@@ -173,27 +177,20 @@ def _inputs(path: str) -> dict[str, Any]:
         held = OmegaConf.to_container(OmegaConf.load(path), resolve=False)
     except OSError:
         raise
-    except Exception as error:  # of the YAML reader, whose classes are many
-        _no_backslash(path)
+    except YAMLError as error:
+        raise ValueError(yaml_words(error)) from None
+    except Exception as error:  # of OmegaConf, whose classes are many
         raise ValueError(f"{path} is not a YAML file of settings: {str(error).splitlines()[0]}") from None
-    if isinstance(held, dict) and any(isinstance(value, str) and not value.isprintable() for value in held.values()):
-        _no_backslash(path)  # of which "\t" made a tab
+    values = held.values() if isinstance(held, dict) else ()
+    strange = any(isinstance(value, str) and not value.isprintable() for value in values)
+    if strange and (said := backslash_words(path)):  # of which "\t" made a tab
+        raise ValueError(said)
     if not isinstance(held, dict):
         raise ValueError(f"{path} must hold settings as 'key: value' lines, for example 'source: a.ply'")
     nested = held.pop("method_settings", None) or {}
     if not isinstance(nested, dict):
         raise ValueError(f"{path}: method_settings must hold 'name: value' lines, got {nested!r}")
     return {str(key): value for key, value in held.items()} | {f"{METHOD}{key}": value for key, value in nested.items()}
-
-
-def _no_backslash(path: str) -> None:
-    """Refuse a backslash in double quotes, which begins a sign such as \\t or is none, where a path was meant."""
-    for at, line in enumerate(Path(path).read_text("utf-8", errors="replace").splitlines(), start=1):
-        if (match := re.search(r'"([^"]*\\[^"]*)"', line)) is not None:
-            raise ValueError(
-                f"{path}: line {at}: a backslash in double quotes begins a sign of its own, as in \\t for a tab; write "
-                f"the path in single quotes, as it is: '{match[1]}'"
-            )
 
 
 def _plain(value: Any) -> Any:
@@ -211,8 +208,8 @@ def _words(error: Exception) -> str:
         return f"{error.filename}: there is no such file; check the path"
     if isinstance(error, IsADirectoryError) and error.filename:
         return f"{error.filename}: this is a folder; expected a file of points"
-    if isinstance(error, OSError) and error.filename:
-        return f"{error.filename}: {error.strerror}"
+    if isinstance(error, OSError):
+        return words(error)
     return _as_settings(str(error))
 
 

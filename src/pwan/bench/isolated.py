@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import multiprocessing
 import resource
-import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from pwan.bench.cell import Cell, MethodEntry, trial_seed
 from pwan.bench.rows import Row
 from pwan.devices.threads import threads
 from pwan.problem import FAILED, mean_squared_error
+from pwan.process import leave_ends_to_the_parent
 from pwan.synthesis import make_problem
 
 STOPPED, NOT_RUN = "stopped", "not run"
@@ -97,7 +97,7 @@ def _receive(pipe: Connection, limit: float, doing: str, on_wait: Callable[[], A
 
 def _live(pipe: Connection, work: Work) -> None:
     """The life of the process: for each repeat the message READY when the problem is made, and then its row."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's
+    leave_ends_to_the_parent()
     resource.setrlimit(resource.RLIMIT_DATA, (work.memory, work.memory))
     shape = shapes.load(work.cell.shape, work.cell.shape_source)
     with threads(1):
@@ -110,7 +110,7 @@ def _live(pipe: Connection, work: Work) -> None:
                 result = methods.run(work.entry.method, problem, work.entry.options, seeds=seeds)
             except ImportError as error:
                 row = {"status": NOT_RUN, "reason": str(error)}
-            except Exception as error:  # whatever a method does wrong is its result
+            except (Exception, SystemExit) as error:  # whatever a method does wrong is its result
                 row = {"status": FAILED, "reason": f"{type(error).__name__}: {error}"}
             else:
                 assert problem.truth is not None

@@ -21,6 +21,8 @@ from typing import Any
 
 import torch
 
+from pwan.process import leave_ends_to_the_parent
+
 Report = Callable[[Any], None]
 _NAME = "pwan-worker-"
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
@@ -75,7 +77,7 @@ def run_tasks(
                 _serve(ready, busy, function, numbered, on_done, on_progress)
     finally:
         for pipe, (process, _) in busy.items():
-            process.terminate()
+            process.kill()  # it blocks what could be refused, see leave_ends_to_the_parent
             process.join()
             pipe.close()
 
@@ -189,6 +191,7 @@ def _child_environment() -> Iterator[None]:
 
 def _work(pipe: Connection, function: Callable[[Any, Report], Any]) -> None:
     """The life of a worker: tasks until ``None`` comes or the parent is gone."""
+    leave_ends_to_the_parent()
     torch.set_num_threads(1)
     try:
         while (message := pipe.recv()) is not None:
@@ -201,7 +204,7 @@ def _work(pipe: Connection, function: Callable[[Any, Report], Any]) -> None:
 def _attempt(function: Callable[[Any, Report], Any], task: Any, report: Report) -> Any:
     try:
         return function(task, report)
-    except Exception as error:  # whatever a method does wrong is its result
+    except (Exception, SystemExit) as error:  # whatever a method does wrong is its result
         reason = str(error).strip() or type(error).__name__
         if not isinstance(error, (ValueError, ImportError)):
             reason = f"{type(error).__name__}: {reason}"

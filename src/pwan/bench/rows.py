@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 import pwan
-from pwan.files import in_one_move
+from pwan.files import in_one_move, naming
 
 Row = dict[str, Any]
 NAME = "rows.jsonl"
@@ -53,9 +53,10 @@ class RowFile:
     def append(self, row: Row) -> None:
         """Write one row; it is on the disk when this returns."""
         line = json.dumps(row, allow_nan=False).encode() + b"\n"
-        self._file.write(line)
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        with naming(self.path):
+            self._file.write(line)
+            self._file.flush()
+            os.fsync(self._file.fileno())
         self.rows.append(row)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import netrc
 import os
+import shutil
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,10 +19,14 @@ from pwan.bench.curves import CURVES, STEP
 from pwan.bench.settings import TrackingSettings
 
 SUMMARY_METRICS = ("mse_median", "mse_std", "seconds_median", "failed", "trials", "mse_unrefined_median")
+PATIENCE = 12.0  # seconds that W&B's server has to take a run, else the run is written offline
+UPLOAD = 60.0  # seconds for what is left at a run's end; `wandb sync` uploads what is not done by then
 TRIALS_TABLE = "trials_table"
 WORST_MEDIAN_BEST = "worst_median_best"  # the figures' name of the picture that every method has
 # The median error beside what the paper's two accuracy figures vary: a chart over many runs takes its x from a table.
 ACCURACY_TABLES = {"outlier_ratio": "accuracy_by_outlier_ratio", "keep": "accuracy_by_keep"}
+
+_silent: list[str] = []  # why a server did not take a run: it is not asked again by this process
 
 
 def track(
@@ -54,10 +60,9 @@ def track(
     with _data_below(folder):
         import wandb
 
-        online = settings.mode != "offline" and _logged_in()
-        run = wandb.init(
+        run = _begun(
+            _mode(settings),
             id=summary["settings"],  # more trials of the same settings are the same run
-            resume="allow" if online else None,
             dir=str(folder),
             project=settings.project,
             entity=settings.entity,
@@ -65,11 +70,6 @@ def track(
             job_type=method,
             name=f"{experiment} {method}",  # equal in all cells of a sweep: W&B's line charts join the runs of a name
             config=dict(config),
-            mode="online" if online else "offline",
-            reinit="finish_previous",
-            settings=wandb.Settings(
-                silent=True, console="off", disable_git=True, save_code=False, x_disable_stats=True
-            ),
         )
         complete = False
         try:
@@ -94,9 +94,65 @@ def track(
             run.finish(exit_code=0 if complete else 1)
 
 
+def is_wanted(settings: TrackingSettings) -> bool:
+    """Whether to track at all, by the settings and by W&B's own variable."""
+    return settings.wandb and os.environ.get("WANDB_MODE") != "disabled"
+
+
 def is_tracked(folder: Path, settings: str) -> bool:
     """Whether :func:`track` has written a run with these settings (their hash) into the folder."""
-    return any((folder / "wandb").glob(f"*run-*-{settings}"))
+    tables = (folder / "wandb").glob(f"*run-*-{settings}/files/media/table")  # which a run that did not begin lacks
+    return any(True for _ in tables)
+
+
+def _mode(settings: TrackingSettings) -> str:
+    """ "online" or "offline"."""
+    offline = settings.mode == "offline" or os.environ.get("WANDB_MODE") in ("offline", "dryrun") or _silent
+    return "online" if not offline and _logged_in() else "offline"
+
+
+def _begun(mode: str, **run: Any) -> Any:
+    """A run of W&B; an offline one, and a warning, where its server does not take it."""
+    import wandb
+
+    def begin(mode: str) -> Any:
+        return wandb.init(
+            **run,
+            mode=mode,  # type: ignore[arg-type]
+            resume="allow" if mode == "online" else None,
+            reinit="finish_previous",
+            settings=wandb.Settings(
+                silent=True,
+                console="off",
+                disable_git=True,
+                save_code=False,
+                x_disable_stats=True,
+                init_timeout=PATIENCE,
+                finish_timeout=UPLOAD,
+            ),
+        )
+
+    if mode == "offline":
+        return begin(mode)
+    before = _folders(run)
+    try:
+        return begin(mode)
+    except Exception as error:  # W&B lets through whatever its transport raises
+        wandb.teardown()  # its service knows the run as one that is in use
+        for left in _folders(run) - before:
+            shutil.rmtree(left, ignore_errors=True)
+        _silent.append(str(error))
+        print(
+            f"warning: W&B did not take the run ({str(error).splitlines()[0]}): this run and further ones are written "
+            f"offline; `wandb sync {run['dir']}/wandb/offline-run-*` uploads them",
+            file=sys.stderr,
+        )
+        return begin("offline")
+
+
+def _folders(run: Mapping[str, Any]) -> set[Path]:
+    """The folders of the online runs with this id."""
+    return set((Path(run["dir"]) / "wandb").glob(f"run-*-{run['id']}"))
 
 
 def save_workspace(workspace: Any) -> str:

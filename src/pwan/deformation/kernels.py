@@ -6,7 +6,7 @@ its denominator; the paper's text calls it rho, so rho = 2 beta^2. The thin-plat
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 import numpy as np
@@ -46,6 +46,10 @@ class Displacement(Protocol):
 
     def arrays(self) -> dict[str, Tensor]:
         """All that it is made of, by the names of its fields."""
+        ...
+
+    def turned(self, rotation: Tensor) -> Displacement:
+        """V of points that the rotation (D, D) takes to where V knows them: x -> V(x R)."""
         ...
 
 
@@ -109,6 +113,10 @@ class KernelSum:
     def arrays(self) -> dict[str, Tensor]:
         """Centres and weights."""
         return {"centres": self.centres, "weights": self.weights}
+
+    def turned(self, rotation: Tensor) -> KernelSum:
+        """x -> V(x R): the kernels see distances alone."""
+        return replace(self, centres=self.centres @ rotation.mT)
 
     def __call__(self, points: Tensor) -> Tensor:
         """V at points (M, D): (M, D), all at once."""

@@ -11,9 +11,10 @@ the Jacobian of y -> y A is A.
 
 from __future__ import annotations
 
+import warnings
 import zipfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -29,7 +30,9 @@ from pwan.normalisation import Frame
 from pwan.words import transform_words
 
 BLOCK_NUMBERS = 1 << 18  # kernel values held at once: 2 MB, which a processor's cache holds
-FORMAT = "pwan transform 1"  # of the file that a transform is kept in
+FORMAT = "pwan transform 2"  # of the file that a transform is kept in
+# of a registration of files, it began where the start had moved the source
+OLD_FORMAT = "pwan transform 1"
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,6 +122,23 @@ class SpaceTransform:
             "displacement": bent if len(v.centres) else None,
         }
 
+    def after(self, scale: float, rotation: Any, translation: Any) -> SpaceTransform:
+        """The whole way of points that first go to ``scale * points @ rotation + translation``, as one transform.
+
+        Args:
+            scale: positive.
+            rotation: (D, D), orthogonal.
+            translation: (D,) in input units.
+        """
+        like: dict[str, Any] = {"dtype": torch.float64, "device": "cpu"}
+        turn, shift = torch.as_tensor(rotation, **like), torch.as_tensor(translation, **like)
+        frame = replace(
+            self.frame,
+            source_centre=(self.frame.source_centre - shift) @ turn.mT / scale,
+            source_scale=self.frame.source_scale / scale,
+        )
+        return replace(self, frame=frame, affine=turn @ self.affine, displacement=self.displacement.turned(turn))
+
     def save(self, path: str | Path) -> None:
         """Write all of it to a file (npz, under exactly the name given), which appears in one move.
 
@@ -136,6 +156,8 @@ class SpaceTransform:
     def load(cls, path: str | Path) -> SpaceTransform:
         """The transform that :meth:`save` kept; it gives the same points to the bit.
 
+        Warns of a file of an older version: where a registration of files wrote it, the start is not in it.
+
         Raises:
             OSError: no such file, or it cannot be read.
             ValueError: it does not hold a transform.
@@ -143,7 +165,8 @@ class SpaceTransform:
         try:
             with open(path, "rb") as file, np.load(file, allow_pickle=False) as kept:
                 words = {name: kept[name].item() for name in ("format", "kernel", "beta")}
-                if words.pop("format") != FORMAT or words["kernel"] not in (*get_args(KernelName), SURFACE):
+                version = words.pop("format")
+                if version not in (FORMAT, OLD_FORMAT) or words["kernel"] not in (*get_args(KernelName), SURFACE):
                     raise KeyError
                 arrays = {name: torch.from_numpy(kept[name]) for name in kept.files if name not in ("format", *words)}
             frame = Frame(*(arrays.pop(f.name) for f in fields(Frame)))
@@ -152,11 +175,20 @@ class SpaceTransform:
                 displacement = SurfaceDisplacement(*(arrays.pop(f.name) for f in fields(SurfaceDisplacement)))
             else:
                 displacement = KernelSum(arrays.pop("centres"), arrays.pop("weights"), **words)
-            return cls(frame=frame, displacement=displacement, **arrays)
+            transform = cls(frame=frame, displacement=displacement, **arrays)
         except (KeyError, ValueError, TypeError, EOFError, AttributeError, zipfile.BadZipFile):
             raise ValueError(
                 f"{path} does not hold a transform; expected a file that a transform's save() wrote ({FORMAT!r})"
             ) from None
+        if version == OLD_FORMAT:
+            warnings.warn(
+                f"{path} was written by an older version: if a registration of files wrote it, it moves only points "
+                'that the "start" in result.json has moved before (scale * points @ rotation + translation). Register '
+                "again for a file with the whole way in it",
+                UserWarning,
+                stacklevel=2,
+            )
+        return transform
 
     @property
     def _dimension(self) -> int:

@@ -9,7 +9,7 @@ r points of the shape, D coordinates, n neighbours; normalised coordinates.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import torch
@@ -59,6 +59,10 @@ class SurfaceDisplacement:
     def arrays(self) -> dict[str, Tensor]:
         """All fields."""
         return {f.name: getattr(self, f.name) for f in fields(self)}
+
+    def turned(self, rotation: Tensor) -> SurfaceDisplacement:
+        """x -> V(x R): which neighbours lead a point does not change."""
+        return replace(self, points=self.points @ rotation.mT, slopes=rotation @ self.slopes)
 
     @property
     def centres(self) -> Tensor:

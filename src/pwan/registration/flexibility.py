@@ -12,8 +12,9 @@ stretched least.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -33,6 +34,8 @@ CLEAR_STRETCH = 0.25
 STRETCHED = 3000  # points at most whose neighbours' lengths are compared
 SAME_DISTANCE = 0.35  # spacings by which a candidate may be farther than the nearest one and still be judged by stretch
 FROM_GUESS = 30  # steps of the first stage for all points, which begin where the few have led
+GEODESIC = "the geodesic kernel"
+ALONG: dict[str, Any] = {"kernel": "geodesic", "normalisation": "joint"}  # settings of the geodesic candidates
 PARTS = 5  # registrations that an observer is told of: four of few points at most, and that of all
 
 
@@ -114,6 +117,14 @@ def register(
     return results[0] if len(results) == 1 else pipeline.merged([[k] for k in range(len(results))], results)
 
 
+def chosen_options(options: Mapping[str, Any], choice: str) -> dict[str, Any]:
+    """The options of a registration that chose for itself, as all points were registered, from its ``choice``."""
+    given = {**options, "flexibility": "given"}
+    if not choice.startswith(GEODESIC):
+        return given
+    return {**given, **ALONG, "steps": options.get("steps") or FROM_GUESS}
+
+
 def _register_one(
     problem: RegistrationProblem,
     settings: PwanSettings,
@@ -140,15 +151,14 @@ def _register_one(
 
     fit = candidate("the Gaussian kernel", given, few)
     if not (fit.distance <= CLEAR_DISTANCE and fit.stretch <= CLEAR_STRETCH):
-        along = replace(given, kernel="geodesic", normalisation="joint")
-        candidate("the geodesic kernel", along, few)
-        if mass >= QUANTILE * float(
-            few.source_total.maximum(few.reference_total)
-        ):  # the reference is a shape of its own
+        along = replace(given, **ALONG)
+        candidate(GEODESIC, along, few)
+        larger = float(few.source_total.maximum(few.reference_total))
+        if mass >= QUANTILE * larger:  # the reference is a shape of its own
             running = pipeline.Registration(few, along, seeds)
             guess = coarse.led_back(running, drive(coarse.turned_round(few, [running]), along, seeds=seeds))
             if guess is not None:
-                candidate("the geodesic kernel led by the reference's way back", along, replace(few, guess=guess))
+                candidate(f"{GEODESIC} led by the reference's way back", along, replace(few, guess=guess))
     least = min(fit.distance for *_, fit in tried)
     name, chosen, of_few, fit = min(
         (one for one in tried if one[3].distance <= least + SAME_DISTANCE), key=lambda one: one[3].stretch

@@ -111,7 +111,7 @@ class Registration:
         """(B, r, D) float64 the source moved by these parameters (the current answer if None), in input coordinates."""
         p = self.solver.answer() if parameters is None else parameters
         t = self.solver.setup.transform
-        return self.frame.apply(self.input.source, t.affine(p), t.translation(p), t.displacement(p))
+        return self.frame.apply(self.input.source, t.final_affine(p), t.translation(p), t.displacement(p))
 
     @torch.no_grad()
     def finish(self) -> RegistrationResult:
@@ -122,7 +122,7 @@ class Registration:
         refined, words = self._refine(answer, transported)
         transformed, affine, translation, displacement = self.frame.bring_back(
             self.input.source,
-            transform.affine(refined),
+            transform.final_affine(refined),
             transform.translation(refined),
             transform.displacement(refined),
         )
@@ -217,7 +217,7 @@ class Registration:
     def space_maps(self, parameters: Tensor) -> list[SpaceMap] | None:
         """The transforms with these parameters (B, P, D) as functions on space; None where V is free at each point."""
         setup, transform = self.solver.setup, self.solver.setup.transform
-        affine, translation = transform.affine(parameters), transform.translation(parameters)
+        affine, translation = transform.final_affine(parameters), transform.translation(parameters)
         if transform.kind != "nonrigid":
             return [*on_space(self.frame, affine, translation, [KernelSum.zero(transform.dimension)] * len(affine))]
         if transform.basis is None or setup.coherence is None:
@@ -232,10 +232,11 @@ class Registration:
 
 
 def matched_points(transformed: Tensor, problem: RegistrationProblem, kind: Kind) -> tuple[Tensor, Tensor]:
-    """Which points carry transported mass once the sets are aligned (appendix "Refinement": Nearest(m), or within h).
+    """Which points have a partner once the sets are aligned (appendix "Refinement": Nearest(m), or within h).
 
     Of the mass type the points nearest to the other set that make up m, of the distance type those nearer than h, in
-    complete transport all; never a point without mass; bool (B, r), (B, q).
+    complete transport all; never a point without mass; bool (B, r), (B, q). Several may have the same partner, which an
+    optimal plan does not allow (``TransportResult.source_share``).
     """
     sides = (transformed, problem.source_weights), (problem.reference, problem.reference_weights)
     weights = [torch.ones(points.shape[:2]).double() if given is None else given for points, given in sides]

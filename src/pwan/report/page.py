@@ -111,7 +111,7 @@ def write_page(title: str, sections: Sequence[Section], path: Path) -> None:
         f"<nav><ol>\n{contents}</ol></nav>\n{body}{scripts}</body>\n</html>\n"
     )
     with in_one_move(path) as half:
-        half.write_text(text, encoding="utf-8")
+        half.write_text(text, encoding="utf-8", errors="backslashreplace")  # a name may hold bytes of another
 
 
 def table_html(frame: pd.DataFrame) -> str:

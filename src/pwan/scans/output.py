@@ -6,6 +6,7 @@ import fcntl
 import json
 import math
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from pwan.begin.estimate import Limits
 from pwan.begin.start import Start
 from pwan.deformation.space import SpaceTransform
 from pwan.extras import needs
+from pwan.files import naming
 from pwan.pointfiles import write_points
 from pwan.scans.pair import Pair, stem, suffixes
 from pwan.scans.settings import ScanSettings
@@ -56,6 +58,7 @@ class Outcome:
         weight: (N,) how much of each point counts, from 0 to 1.
         measured: what the verdict is based on.
         verdict: whether to trust the result.
+        method_settings: all of the method's, as the points were registered with them.
         seconds: of all of it.
     """
 
@@ -73,7 +76,16 @@ class Outcome:
     weight: np.ndarray
     measured: Measured
     verdict: Verdict
+    method_settings: dict[str, Any]
     seconds: float
+
+    @property
+    def transform(self) -> SpaceTransform | None:
+        """The whole way of any points in the source's coordinates, start included; None where the method has none."""
+        transform, start = self.result.transform, self.start
+        if transform is None or start is None:
+            return transform
+        return transform.after(start.scale, start.rotation, start.translation)
 
     def __repr__(self) -> str:
         files = f"{self.pair.source_file.path.name} onto {self.pair.reference_file.path.name}"
@@ -126,18 +138,15 @@ def write_output(settings: ScanSettings, outcome: Outcome) -> tuple[str, ...]:
         ValueError: the format cannot hold the points.
     """
     final, folder = files(settings), Path(settings.output)
-    made = not folder.exists()
-    folder.mkdir(parents=True, exist_ok=True)
-    half = Path(tempfile.mkdtemp(prefix=".pwan-", suffix=".tmp", dir=folder))
-    try:
+    with _unfinished(folder) as half, naming(folder, half):
         unfinished = {what: half / path.name for what, path in final.items()}
         pair = outcome.pair
         extra = {"matched": outcome.matched, "displacement": outcome.points - pair.source_file.points}
         written = write_points(
             unfinished["points"], pair.source_file, outcome.points, fields=_turned_normals(outcome), extra=extra
         )
-        if outcome.result.transform is not None:
-            outcome.result.transform.save(unfinished["transform"])
+        if (transform := outcome.transform) is not None:
+            transform.save(unfinished["transform"])
         _matches(outcome).to_csv(unfinished["matches"], index=False)
         contents = summary(settings, outcome)
         contents["notes"] += written.notes
@@ -151,6 +160,16 @@ def write_output(settings: ScanSettings, outcome: Outcome) -> tuple[str, ...]:
                 else:
                     path.unlink(missing_ok=True)  # of an earlier run
         return written.notes
+
+
+@contextmanager
+def _unfinished(folder: Path) -> Iterator[Path]:
+    """A folder inside this one that goes in the end, and this one with it where it was made for nothing."""
+    made = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    half = Path(tempfile.mkdtemp(prefix=".pwan-", suffix=".tmp", dir=folder))
+    try:
+        yield half
     finally:
         shutil.rmtree(half, ignore_errors=True)
         if made and not any(folder.iterdir()):
@@ -190,7 +209,7 @@ def summary(settings: ScanSettings, outcome: Outcome) -> dict[str, Any]:
             "affine": linear.tolist(),
             "translation": shift.tolist(),
             "scale": float(abs(np.linalg.det(linear)) ** (1 / len(linear))),
-            "displacement": f"in {TRANSFORM}, of points that the start has moved" if result.transform else None,
+            "displacement": f"in {TRANSFORM}, with all of the transform" if result.transform else None,
         },
         "start": None
         if start is None
@@ -209,6 +228,7 @@ def summary(settings: ScanSettings, outcome: Outcome) -> dict[str, Any]:
         "limits": "given, or all of the smaller set" if limits is None else limits.reason,
         "threshold": _threshold(result),
         "matched": {"points": int(outcome.matched.sum()), "share": float(outcome.matched.mean())},
+        "matches": _told_of_matches(outcome),
         "residual": {
             "mean": float(near.mean()),
             "median": float(np.median(near)),
@@ -219,13 +239,36 @@ def summary(settings: ScanSettings, outcome: Outcome) -> dict[str, Any]:
         "landmarks": _landmarks(outcome),
         "folded_share": outcome.measured.folded,
         "status": result.status,
-        "stop_reason": result.stop_reason,
+        "stop_reason": _stop_reason(outcome),
         "choice": result.choice,
         "seconds": outcome.seconds,
         "settings": asdict(settings),
-        "method_settings": asdict(settings.chosen()),
+        "method_settings": outcome.method_settings,
         "notes": list(pair.notes),
         "version": pwan.__version__,
+    }
+
+
+def _stop_reason(outcome: Outcome) -> str:
+    """The method's; of one that has settled it does not say that it ran out of steps."""
+    reason = str(outcome.result.stop_reason)
+    if not outcome.measured.settled:
+        return reason
+    ran_out = r"took all (\d+) (steps|iterations|evaluations)( without reaching the tolerance)?"
+    return re.sub(ran_out, r"settled within its \1 \2", reason)
+
+
+def _told_of_matches(outcome: Outcome) -> dict[str, Any]:
+    """What to know of matches.csv: how many rows it has, how many points of the reference stand in them, and a word."""
+    rows = outcome.partner[outcome.matched]
+    points = len(np.unique(rows))
+    many = f"many to one: its {len(rows)} source points have {points} reference points between them"
+    return {
+        "rows": len(rows),
+        "reference_points": points,
+        "note": f"{many}; each has its nearest one, and the column shared says how many have the same"
+        if points < len(rows)
+        else "one to one: each source point has its nearest reference point, and no two have the same",
     }
 
 
@@ -261,11 +304,10 @@ def _turned_normals(outcome: Outcome) -> dict[str, np.ndarray]:
     """The source's normals by their field names, turned with the map: a normal n goes to J^-1 n, of its old length."""
     file = outcome.pair.source_file
     normals = file.normals
-    if normals is None or outcome.result.transform is None:
+    transform = outcome.transform
+    if normals is None or transform is None:
         return {}
-    jacobians = outcome.result.transform.jacobians(outcome.at_start)  # (N, D, D) d moved_j / d y_i
-    if outcome.start is not None:
-        jacobians = outcome.start.scale * outcome.start.rotation @ jacobians
+    jacobians = transform.jacobians(file.points)  # (N, D, D) d moved_j / d y_i
     turned = np.linalg.solve(jacobians, normals[..., None])[..., 0] * np.sign(np.linalg.det(jacobians))[:, None]
     lengths = np.linalg.norm(turned, axis=1, keepdims=True)
     turned *= np.linalg.norm(normals, axis=1, keepdims=True) / np.where(lengths > 0, lengths, 1.0)
@@ -275,15 +317,18 @@ def _turned_normals(outcome: Outcome) -> dict[str, np.ndarray]:
 
 
 def _matches(outcome: Outcome) -> pd.DataFrame:
-    """Matched source points and their nearest reference points, by their numbers in the files, from 0."""
+    """Matched source points and their nearest reference points, by their numbers in the files, from 0; ``shared`` is
+    how many of these source points have the same reference point."""
     pair, y_rows = outcome.pair, np.flatnonzero(outcome.matched)
     x_rows = pair.reference_rows[outcome.partner[y_rows]]
+    _, group, count = np.unique(x_rows, return_inverse=True, return_counts=True)
     return pd.DataFrame(
         {
             "source": pair.source_file.rows[y_rows],
             "reference": pair.reference_file.rows[x_rows],
             "distance": outcome.distance[y_rows],
             "weight": outcome.weight[y_rows],
+            "shared": count[group],
         }
     )
 
@@ -312,7 +357,8 @@ def _page(settings: ScanSettings, outcome: Outcome, contents: dict[str, Any], pa
         Table("Numbers, in the reference's units", pd.DataFrame(list(numbers.items()), columns=["what", "value"])),
     ]
     caption = "Before and after, by the menu; drag to turn."
-    made = [("Mass", str(contents["limits"])), *(("Note", text) for text in contents["notes"])]
+    made = [("Mass", str(contents["limits"])), (MATCHES, contents["matches"]["note"])]
+    made += [("Note", text) for text in contents["notes"]]
     if outcome.start is not None:
         made.insert(0, ("Start", outcome.start.reason))
         caption += " Before is where the search for a start put the source." if outcome.start.changed else ""

@@ -11,16 +11,18 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import torch
 from scipy.spatial import KDTree
 
+from pwan import methods
 from pwan.api import register
 from pwan.begin.alignment import find_start
 from pwan.begin.estimate import Limits, estimate_limits, spacing_of
 from pwan.begin.landmark_start import start_by_landmarks
 from pwan.begin.sliding import SlidingCheck, check_sliding
 from pwan.begin.start import Start
-from pwan.problem import OK, ROUNDED, Observer
-from pwan.registration.flexibility import CLEAR_DISTANCE, measure_fit
+from pwan.problem import OK, ROUNDED, Observer, RegistrationProblem
+from pwan.registration.flexibility import CLEAR_DISTANCE, chosen_options, measure_fit
 from pwan.scans.output import Outcome, check_output, write_output
 from pwan.scans.pair import Pair, doubtful_units, read_pair
 from pwan.scans.settings import ScanSettings
@@ -30,6 +32,7 @@ from pwan.scans.verdict import BEYOND, HALF, SLID, LandmarkResidual, Measured, j
 # that matches less: right ones of the packaged pairs that serve for tuning were below .52, two cropped shapes forced
 # onto each other lie farther apart than ``CLEAR_DISTANCE`` or stretch more
 WHOLE_STRETCH = 0.55
+MESH_DISTANCE = 3.0  # in place of CLEAR_DISTANCE: the spacing of a mesh's vertices differs from place to place
 
 FOLDED_POINTS = 20_000  # about so many points of the source are checked for folds of the map; chosen by eye
 
@@ -137,7 +140,9 @@ def _match(
         tell("a limb that moved far may have cost the estimate some, so all is tried first ...")
         result = run(moved, None)
         fit = measure_fit(pair.source, result.transformed, pair.reference, smaller)
-        if result.status == OK and fit.distance <= CLEAR_DISTANCE and fit.stretch <= WHOLE_STRETCH:
+        meshes = pair.source_faces is not None and pair.reference_faces is not None
+        near = fit.distance <= (MESH_DISTANCE if meshes else CLEAR_DISTANCE)
+        if result.status == OK and near and fit.stretch <= WHOLE_STRETCH:
             tell(f"mass: all {smaller} of the smaller set, which fit within {fit.distance:.2g} spacings")
             reason = f"{limits.reason}; but all {smaller} of the smaller set fit"
             return result, float(smaller), replace(limits, mass=float(smaller), reason=reason)
@@ -278,8 +283,20 @@ def _outcome(
         weight=_weights(matched, distance, mass, masses) if pair.whole else all_matched.astype(np.float64),
         measured=measured,
         verdict=judge(measured),
+        method_settings=_used(settings, pair, mass, distance_limit, result.choice),
         seconds=time.perf_counter() - began,
     )
+
+
+def _used(
+    settings: ScanSettings, pair: Pair, mass: float | None, distance: float | None, choice: str | None
+) -> dict[str, Any]:
+    """The method's settings as the points were registered: what nobody has given is what the method took."""
+    options = settings.method_options()
+    y, x = (torch.from_numpy(np.asarray(points, dtype=np.float64))[None] for points in (pair.source, pair.reference))
+    limits = (None if limit is None else torch.tensor([limit], dtype=torch.float64) for limit in (mass, distance))
+    problem = RegistrationProblem(y, x, **dict(zip(("mass", "distance"), limits, strict=True)))
+    return methods.resolved(settings.method, chosen_options(options, choice) if choice else options, problem)
 
 
 def _check_sliding(settings: ScanSettings, pair: Pair, moved: np.ndarray, result: Any) -> SlidingCheck | None:

@@ -36,7 +36,7 @@ class TransportResult:
             the exact solver the value itself.
         checked_pairs: neural solver: the share of the pairs that ``lower_bound`` rests on. 1: it is proved, to
             rounding. Below 1 (more pairs than the option ``certificate_pairs``) it holds as far as the sample tells.
-            Else None.
+            None for the exact solver.
         gradient_norm: neural solver: the largest norm of the potential's gradient at every point of both sets and at
             random points of segments between them (option ``certificate_points``). ``value`` exceeds the exact value
             where the slope exceeds 1, here or at points that were not looked at; None for the exact solver.
@@ -51,6 +51,16 @@ class TransportResult:
     gradient_norm: float | None = None
     doubt: str | None = None
 
+    @property
+    def source_share(self) -> np.ndarray | None:
+        """(r,) the mass that the plan carries of each source point, in units of the weights; None without a plan."""
+        return None if self.plan is None else self.plan.sum(0)
+
+    @property
+    def reference_share(self) -> np.ndarray | None:
+        """(q,) the mass that the plan carries to each reference point; None without a plan."""
+        return None if self.plan is None else self.plan.sum(1)
+
 
 @dataclass(frozen=True)
 class TransportProblem:
@@ -59,8 +69,8 @@ class TransportProblem:
     Attributes:
         reference: (q, D).
         source: (r, D).
-        reference_weights: (q,), not negative, of positive total, none above what can be carried.
-        source_weights: (r,), likewise.
+        reference_weights: (q,), not negative, of positive total; none above what can be carried.
+        source_weights: (r,), not negative, of positive total; none above what can be carried.
         mass: the mass to carry, or None.
         distance: the threshold h in the units of the points, or None.
     """

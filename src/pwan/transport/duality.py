@@ -26,7 +26,8 @@ def feasible(
     """Values that are feasible in the dual, from K potentials at the reference; O(q r) time and O(K (q + r)) memory.
 
     Args:
-        reference: (q, D), source: (r, D), of one problem, in float64.
+        reference: (q, D) points of one problem, in float64.
+        source: (r, D) points.
         f: (K, q), not positive.
         pairs: with more pairs than these, only a random part of the reference, of about so many pairs, and the nearest
             reference point of each source point are looked at, and f stays as it is.

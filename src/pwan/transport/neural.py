@@ -5,7 +5,8 @@ a learned one (``objective``). All problems of a call run as one batch, each wit
 
 The paper bounds f by -|o|, whose fold at o = 0 can trap the ascent: two arcs with h = 0.4 stay 10% short, and one run
 in eight on the fish 70%. With max(o, 0) at the reference points and o itself at the source points (where f > 0 only
-loses), the objective is concave in the function o and has the same maximum: the same arcs end within 0.4%.
+loses), the objective is concave in the function o and has the same maximum over all 1-Lipschitz o: the same arcs end
+within 0.4%.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ def objective(
         threshold: (B,) the distance threshold h.
         reference_weights: (B, q), or one number for all points.
         source_weights: (B, r), or one number for all points.
-        fold: f = -|o| as in the paper; else the concave form of the module's docstring.
+        fold: f = -|o| as in the paper; else the concave form of the module's docstring, of the same supremum.
         reach: (B,) of the mass type with its exact threshold: no source point counts as if it were farther than this
             from its partner (cost min(distance, reach)), so that beyond it nothing is gained by moving it.
         select: in place of :func:`largest_share`.

@@ -63,4 +63,4 @@ def write_config(folder: Path, resolved: dict[str, Any]) -> None:
     """Write ``config.yaml``, every setting spelled out, into the folder, which is made if need be."""
     folder.mkdir(parents=True, exist_ok=True)
     with in_one_move(folder / "config.yaml") as half:
-        half.write_text(OmegaConf.to_yaml(resolved))
+        half.write_text(OmegaConf.to_yaml(resolved), encoding="utf-8")

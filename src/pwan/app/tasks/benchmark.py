@@ -21,7 +21,7 @@ from pwan.bench.pictures import EXAMPLE, Shown, course, example, kept_curves, wo
 from pwan.bench.rows import Row, RowFile, read_rows, remove_halves
 from pwan.bench.settings import LOOP, TrackingSettings, TrainerSettings
 from pwan.bench.summary import summarise, table, write_paired, write_summary
-from pwan.bench.tracking import WORST_MEDIAN_BEST, is_tracked, track
+from pwan.bench.tracking import WORST_MEDIAN_BEST, is_tracked, is_wanted, track
 from pwan.files import in_one_move
 from pwan.synthesis import make_problem
 
@@ -114,7 +114,7 @@ def run_cell(
                 drawn = _draw(job, done, pictures, shown, fresh=bool(outcome.ran))
                 if outcome.ran:
                     write_summary(folder, read_rows(folder))
-                if tracking.wandb and (outcome.ran or not is_tracked(folder, job.settings)):
+                if is_wanted(tracking) and (outcome.ran or not is_tracked(folder, job.settings)):
                     line = summarise(done).iloc[0]
                     track(
                         folder,
