@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from pwan import shapes
-from pwan.weights import even_weights, own_dimension, weighted_median, weights_of_rows
+from pwan.weights import even_weights, own_dimension, weighted_median, weighted_quantile, weights_of_rows
 
 
 def sphere(low: int, high: int) -> np.ndarray:
@@ -98,6 +98,15 @@ def test_the_weighted_median_of_equal_weights_is_the_median(count: int) -> None:
     assert weighted_median(values, np.full(count, 1.0)) == weighted_median(values, None) == np.median(values)
     assert weighted_median(values, np.arange(count) == 3) == values[3]
     assert weighted_median(np.array([1.0, 2, 5]), np.array([2.0, 1, 1])) == np.median([1, 1, 2, 5])
+
+
+def test_the_weighted_quantile_of_equal_weights_is_the_quantile() -> None:
+    values = np.random.default_rng(0).normal(size=11)
+    for share in (0.0, 0.3, 0.95, 1.0):
+        assert weighted_quantile(values, np.full(11, 2.0), share) == pytest.approx(np.quantile(values, share))
+        assert weighted_quantile(values, None, share) == np.quantile(values, share)
+    assert weighted_quantile(np.array([1.0, 2, 3]), np.array([0.0, 0, 1]), 0.5) == pytest.approx(2.5)
+    assert weighted_quantile(np.array([4.0]), np.array([2.0]), 0.5) == 4.0
 
 
 def test_the_own_dimension_of_a_curve_a_surface_and_a_body() -> None:

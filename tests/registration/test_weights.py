@@ -15,6 +15,7 @@ from pwan.deformation.transform import Transform
 from pwan.normalisation import matches_whole_source, normalise
 from pwan.problem import RegistrationProblem
 from pwan.registration import coarse, pipeline
+from pwan.registration.flexibility import measure_fit
 from pwan.registration.pipeline import Registration, matched_points
 from pwan.registration.presets import resolve_kind
 from pwan.registration.refinement import _nearest_residual
@@ -238,18 +239,15 @@ def test_without_a_limit_all_of_the_lighter_set_is_matched() -> None:
     assert float(resolve_kind(light, "mass")[1].mass) == pytest.approx(6.0)
 
 
-def test_a_coarse_sample_carries_its_share_of_the_mass_and_turned_round_the_sets_change_places(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(coarse, "COARSE", 150)
+def test_a_coarse_sample_carries_its_share_of_the_mass_and_turned_round_the_sets_change_places() -> None:
     given = replace(heavy(problem(400)), mass=double(500.0))
-    few = coarse.sampled(given, [0])
+    few = coarse.sampled(given, [0], 150)
     share = few.source.shape[1] / 400
     assert few.mass is not None and 0 < share < 1
     torch.testing.assert_close(few.source_total, given.source_total * share)
     torch.testing.assert_close(few.reference_total, given.reference_total * share)
     torch.testing.assert_close(few.mass, double(500.0 * share))
-    whole = coarse.sampled(replace(given, mass=given.lighter), [0])
+    whole = coarse.sampled(replace(given, mass=given.lighter), [0], 150)
     assert whole.mass is not None and torch.equal(whole.mass, whole.lighter)
     running = Registration(few, PwanSettings(**SMALL), [0])
     back = coarse.turned_round(few, [running])
@@ -304,6 +302,16 @@ def test_uneven_vertices_counted_evenly_register_nearly_as_even_points() -> None
     )
     moved = [float((result.transformed - y).square().sum(-1).mean()) for result in (counted, weighed)]
     assert moved[1] < 0.3 * moved[0]
+
+
+def test_a_fit_is_judged_by_the_weights() -> None:
+    # a dense half that fits, and a sparse one of as much mass that has moved away by ten spacings
+    line = torch.cat((torch.arange(90) * 0.1, 9 + torch.arange(9) * 1.0)).double()
+    points = torch.stack((line, torch.zeros_like(line), torch.zeros_like(line)), -1).numpy()
+    moved, weights = points.copy(), torch.cat((torch.full((90,), 0.1), torch.ones(9))).double().numpy()
+    moved[95:, 1] += 10.0
+    counted, weighed = (measure_fit(points, moved, points, *of) for of in ((99.0,), (18.0, weights, weights)))
+    assert counted.source < 1.0 < weighed.source
 
 
 # --- bad input ------------------------------------------------------------------------------------------------------
