@@ -17,9 +17,11 @@ import torch
 from pwan import RegistrationResult, methods, register, shapes
 from pwan.begin.estimate import estimate_limits
 from pwan.problem import RegistrationProblem
+from pwan.randomness import derive_seed
 from pwan.registration import pipeline
 from pwan.registration.settings import PwanSettings
 from pwan.synthesis import SynthesisSettings, make_problem
+from pwan.weights import even_weights
 
 FAST: dict[str, Any] = {"steps": 4, "warmup": 3, "width": 8, "features": 8, "rank": 20, "stages": 0}
 
@@ -265,6 +267,46 @@ def test_objects_with_points_are_taken_by_their_attributes(pair: tuple[np.ndarra
     np.testing.assert_array_equal(found.transformed, plain.transformed)
 
 
+def test_weights_are_arrays_of_one_or_all_problems_or_even(problem: RegistrationProblem) -> None:
+    y, x = problem.source, problem.reference
+    own = torch.rand(y.shape[:2], generator=torch.Generator().manual_seed(0)).double() + 0.5
+    stated = replace(problem, truth=None, mass=None, source_weights=own)
+    expected = methods.run("pwan", stated, FAST, seeds=[derive_seed(0, k, "method") for k in range(2)])
+    found = register(y, x, source_weights=own, **FAST)
+    assert torch.equal(found.transformed, expected.transformed)
+    assert not torch.equal(found.transformed, register(y, x, **FAST).transformed)
+    same, repeated = (register(y, x, source_weights=w, **FAST) for w in (own[0].tolist(), own[:1].expand(2, -1)))
+    assert torch.equal(same.transformed, repeated.transformed)
+    even = np.stack([even_weights(points.numpy()) for points in x])
+    by_word, by_array = (register(y, x, reference_weights=w, **FAST) for w in ("even", even))
+    assert torch.equal(by_word.transformed, by_array.transformed)
+
+
+def test_even_weights_of_a_mesh_are_of_its_faces_and_the_estimate_counts_them() -> None:
+    torus = shapes.load("torus")
+    assert torus.vertices is not None and torus.faces is not None
+    vertices, cloud = torus.vertices.copy(), torus.points[:100].copy()
+    corners = vertices[torus.faces]
+    options: dict[str, Any] = {"reference_weights": None, "mass": "auto", "method": "soft_assignment", "steps": 3}
+    by_hand = register(vertices, cloud, source_weights=even_weights(vertices, torus.faces), **options)
+    plain = register(vertices, cloud, **options)
+    assert not np.array_equal(by_hand.transformed, plain.transformed)
+    for mesh in (
+        SimpleNamespace(vertices=vertices, faces=torus.faces, triangles=corners),  # as trimesh
+        SimpleNamespace(vertices=vertices, triangles=torus.faces.astype(np.int32)),  # as Open3D
+        SimpleNamespace(
+            points=vertices, faces=np.pad(torus.faces, ((0, 0), (0, 1)), constant_values=-1), triangles=torus.faces
+        ),  # as PointFile
+    ):
+        found = register(mesh, cloud, source_weights="even", **options)
+        np.testing.assert_array_equal(found.transformed, by_hand.transformed)
+    bare = register(
+        SimpleNamespace(vertices=vertices, triangles=np.empty((0, 3), int)), cloud, source_weights="even", **options
+    )
+    density = register(vertices, cloud, source_weights="even", **options)
+    np.testing.assert_array_equal(bare.transformed, density.transformed)
+
+
 @pytest.mark.parametrize("dimension", [2, 3])
 def test_a_result_draws_itself(pair: tuple[np.ndarray, np.ndarray], dimension: int, tmp_path: Path) -> None:
     source, reference = (np.ascontiguousarray(points[:, :dimension]) for points in pair)
@@ -291,6 +333,27 @@ BAD = {
     "mass zero": (lambda s, r: register(s, r, mass=0), "mass must be positive"),
     "mass negative": (lambda s, r: register(s, r, mass=-1), "mass must be positive"),
     "mass NaN": (lambda s, r: register(s, r, mass=float("nan")), "mass must be positive"),
+    "weights negative": (lambda s, r: register(s, r, source_weights=-np.ones(48)), "source_weights must be finite and"),
+    "weights NaN": (
+        lambda s, r: register(s, r, reference_weights=np.full(48, np.nan)),
+        "reference_weights must be fin",
+    ),
+    "weights infinite": (lambda s, r: register(s, r, source_weights=np.full(48, np.inf)), "must be finite and zero or"),
+    "weights zero": (lambda s, r: register(s, r, source_weights=np.zeros(48)), "source_weights must not all be zero"),
+    "weights too few": (lambda s, r: register(s, r, source_weights=np.ones(47)), r"shape .48,., one .*; got .47,."),
+    "weights a word": (lambda s, r: register(s, r, source_weights="evn"), "an array with one weight.*or .even., got"),
+    "weights as text": (lambda s, r: register(s, r, source_weights=["a"] * 48), "source_weights must be an array"),
+    "weights ragged": (lambda s, r: register(s, r, source_weights=[[1], [1, 2]]), "source_weights must be an array"),
+    "weights a number": (lambda s, r: register(s, r, source_weights=2.0), r"got \(\)"),
+    "weights for bcpd": (lambda s, r: register(s, r, source_weights="even", method="bcpd"), "does not take weights"),
+    "mass above the weights": (
+        lambda s, r: register(s, r, source_weights=np.full(48, 0.5), mass=25),
+        "total weight of the lighter set",
+    ),
+    "faces beyond the points": (
+        lambda s, r: register(SimpleNamespace(vertices=s, faces=np.array([[0, 1, 48]])), r, source_weights="even"),
+        "face 0 of source_faces names the points .0, 1, 48.",
+    ),
     "mass a word": (lambda s, r: register(s, r, mass="many"), "mass must be a number"),
     "batch sizes, auto": (
         lambda s, r: register(np.stack([s] * 2), np.stack([r] * 3), mass="auto"),

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from pwan import shapes
+from pwan.choices import Normalisation
 from pwan.normalisation import normalise
 from pwan.problem import RegistrationProblem
 from pwan.synthesis import SynthesisSettings, make_problem
@@ -61,3 +62,19 @@ def test_auto_is_separate_for_the_whole_source_and_joint_for_a_part(noisy: Regis
     aligned = RegistrationProblem(noisy.source, far)
     aligned.reference[1, :200] = noisy.source[1].flip(0)
     assert is_joint(aligned) == [False, True]
+
+
+@pytest.mark.parametrize("mode", ["auto", "joint", "none", "separate"])
+def test_a_source_far_from_the_reference_begins_on_it(noisy: RegistrationProblem, mode: Normalisation) -> None:
+    part = replace(noisy, mass=torch.tensor([150.0, 150.0]).double())
+    _, frame = normalise(part, mode)
+    away = part.source.clone()
+    away[1] += 1000.0 * torch.tensor([0.6, 0.8, 0.0]).double()
+    normalised, far = normalise(replace(part, source=away), mode)
+    torch.testing.assert_close(normalised.source[1].mean(0), torch.zeros(3).double(), atol=1e-9, rtol=0)
+    torch.testing.assert_close(far.source_scale, frame.source_scale)
+    assert torch.equal(far.reference_centre, frame.reference_centre)
+    assert torch.equal(far.source_centre[0], frame.source_centre[0])  # the other problem keeps its bits
+    near = part.source + 2.0  # still less than twice the sum of both radii
+    moved = normalise(replace(part, source=near), mode)[1].source_centre
+    torch.testing.assert_close(moved, frame.source_centre + (2.0 if mode == "separate" else 0.0))

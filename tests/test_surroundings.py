@@ -38,6 +38,8 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "landmarks": ("pwan", {"landmarks": [[0, 0], [1, 1], [2, 2], [3, 3]]}),
     "estimated": ("pwan", {"mass": "auto"}),
     "batch": ("pwan", {"batch": True}),
+    "geodesic": ("pwan", {"kernel": "geodesic"}),
+    "flexible": ("pwan", {"flexibility": "auto"}),
 }
 
 

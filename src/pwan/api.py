@@ -31,6 +31,7 @@ from pwan.problem import Array, Observer, RegistrationProblem, RegistrationResul
 from pwan.progress import progress_bar
 from pwan.randomness import derive_seed
 from pwan.settings import nearest
+from pwan.weights import even_weights
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -95,6 +96,8 @@ def register(
     landmarks: Landmarks | None = ...,
     source_faces: ArrayLike | None = ...,
     reference_faces: ArrayLike | None = ...,
+    source_weights: ArrayLike | Tensor | Literal["even"] | None = ...,
+    reference_weights: ArrayLike | Tensor | Literal["even"] | None = ...,
     method: str = ...,
     settings: DataclassInstance | None = ...,
     seed: int = ...,
@@ -114,6 +117,8 @@ def register(
     landmarks: Landmarks | None = ...,
     source_faces: ArrayLike | None = ...,
     reference_faces: ArrayLike | None = ...,
+    source_weights: ArrayLike | Tensor | Literal["even"] | None = ...,
+    reference_weights: ArrayLike | Tensor | Literal["even"] | None = ...,
     method: str = ...,
     settings: DataclassInstance | None = ...,
     seed: int = ...,
@@ -132,6 +137,8 @@ def register(
     landmarks: Landmarks | None = None,
     source_faces: ArrayLike | None = None,
     reference_faces: ArrayLike | None = None,
+    source_weights: ArrayLike | Tensor | Literal["even"] | None = None,
+    reference_weights: ArrayLike | Tensor | Literal["even"] | None = None,
     method: str = "pwan",
     settings: DataclassInstance | None = None,
     seed: int = 0,
@@ -160,6 +167,12 @@ def register(
             object that was given as the source (``faces`` or ``triangles``), if any. The geodesic kernel
             (``kernel="geodesic"``) goes along their edges, else from neighbour to neighbour.
         reference_faces: the same of the reference.
+        source_weights: how much each point counts (the paper's b_j), (r,) or (B, r), in points: a point of weight 2
+            counts as two. "even" finds the weights, of mean 1, by which the points count as an even sample of their
+            shape: a vertex by the areas of its faces where there are faces, else a point by the local density
+            (:func:`pwan.weights.even_weights`). That helps a mesh much whose vertices are denser in places, and does
+            next to nothing for points that are even already. PWAN's methods and soft_assignment take weights.
+        reference_weights: the same of the reference (a_i).
         method: a name out of ``pwan.methods.names()``.
         seed: the same seed gives the same result.
         settings: of the method, an instance of its own class: ``PwanSettings(steps=200)`` for "pwan",
@@ -197,9 +210,17 @@ def register(
             f"source and reference must both be (N, D) or both (B, N, D), got {tuple(y.shape)} and {tuple(x.shape)}"
         )
     single = y.ndim == 2
-    problem = _problem(*((y[None], x[None]) if single else (y, x)), mass, distance, landmarks, seed, single)
-    source_faces, reference_faces = (None if f is None else f.expand(len(problem), -1, -1) for f in faces)
-    problem = replace(problem, source_faces=source_faces, reference_faces=reference_faces)
+    y, x = (y[None], x[None]) if single else (y, x)
+    y_faces, x_faces = (
+        None if f is None else f.expand(len(points), -1, -1) for f, points in zip(faces, (y, x), strict=True)
+    )
+    problem = RegistrationProblem(y, x, source_faces=y_faces, reference_faces=x_faces)  # checks them
+    problem = replace(
+        problem,
+        source_weights=_weights("source_weights", source_weights, y, y_faces),
+        reference_weights=_weights("reference_weights", reference_weights, x, x_faces),
+    )
+    problem = _limited(problem, mass, distance, landmarks, seed, single)
     limited = mass is not None or distance is not None
     if limited and getattr(chosen, "type", None) == "complete":
         raise ValueError(f"method {method} matches all of both sets; leave mass and distance out")
@@ -209,10 +230,10 @@ def register(
     return _like(source, reference, result, single)
 
 
-def _problem(
-    source: Tensor, reference: Tensor, mass: Any, distance: Any, landmarks: Any, seed: Any, single: bool
+def _limited(
+    problem: RegistrationProblem, mass: Any, distance: Any, landmarks: Any, seed: Any, single: bool
 ) -> RegistrationProblem:
-    """The problem that the arguments of ``register`` state, its mass estimated where that is asked for.
+    """The problem with the limits and landmarks of ``register``, its mass estimated where that is asked for.
 
     Raises:
         ValueError: as ``register``.
@@ -221,21 +242,49 @@ def _problem(
         raise ValueError("give mass (how many points are matched) or distance (how far), not both")
     if not isinstance(seed, (int, np.integer)) or isinstance(seed, bool):
         raise ValueError(f"seed must be a whole number, got {seed!r}")
-    count = len(source)
+    count = len(problem)
     if isinstance(mass, str):
         if mass != "auto":
             raise ValueError(f'mass must be a number, one for each problem, or "auto", got {mass!r}')
-        RegistrationProblem(source, reference)  # checks them
-        mass = [estimate_limits(*pair, seed=int(seed)).mass for pair in zip(source, reference, strict=True)]
+        mass = [_estimated(problem.select([k]), int(seed)) for k in range(count)]
     rows, weights = _landmarks(landmarks, count, single)
-    return RegistrationProblem(
-        source,
-        reference,
+    return replace(
+        problem,
         mass=_numbers("mass", mass, count),
         distance=_numbers("distance", distance, count),
         landmarks=rows,
         landmark_weights=weights,
     )
+
+
+def _estimated(problem: RegistrationProblem, seed: int) -> float:
+    """The mass of one problem."""
+    a, b = (None if weights is None else weights[0] for weights in problem.masses)
+    y, x = problem.source[0], problem.reference[0]
+    return estimate_limits(y, x, source_weights=b, reference_weights=a, seed=seed).mass
+
+
+def _weights(name: str, given: Any, points: Tensor, faces: Tensor | None) -> Tensor | None:
+    """The weights (B, N) float64 of points (B, N, D), whose faces are (B, F, 3), told or found.
+
+    Raises:
+        ValueError: neither "even" nor an array of one number for each point.
+    """
+    if given is None:
+        return None
+    if isinstance(given, str):
+        if given != "even":
+            raise ValueError(f'{name} must be an array with one weight for each point, or "even", got {given!r}')
+        each = [None] * len(points) if faces is None else list(faces.numpy())
+        return torch.from_numpy(np.stack([even_weights(*one) for one in zip(points.numpy(), each, strict=True)]))
+    array = real_array(name, given)
+    b, n, _ = points.shape
+    if array.shape not in ((n,), (b, n)):
+        raise ValueError(
+            f"{name} must have shape ({n},){f' or ({b}, {n})' if b > 1 else ''}, one weight for each point; got "
+            f"{array.shape}"
+        )
+    return torch.from_numpy(np.array(np.broadcast_to(array, (b, n)), dtype=np.float64))
 
 
 def _faces(name: str, given: Any, faces: Any) -> Tensor | None:
@@ -245,8 +294,9 @@ def _faces(name: str, given: Any, faces: Any) -> Tensor | None:
         ValueError: no array of whole numbers of that shape.
     """
     if faces is None and not isinstance(given, (Tensor, np.ndarray)):
-        faces = getattr(given, "faces", None)
-        faces = getattr(given, "triangles", None) if faces is None else faces
+        both = [found for name in ("faces", "triangles") if (found := getattr(given, name, None)) is not None]
+        # of a PointFile the faces may have more corners; of trimesh the triangles are the corners' coordinates
+        faces = next((found for found in both if np.ndim(found) == 2 and np.shape(found)[1] == 3), (*both, None)[0])
     if faces is None:
         return None
     array = real_array(f"{name}_faces", faces)

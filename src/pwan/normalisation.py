@@ -10,11 +10,12 @@ from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 from pwan.choices import Normalisation
-from pwan.problem import RegistrationProblem
+from pwan.problem import ROUNDED, RegistrationProblem
 from pwan.randomness import numpy_generator
 
 SAMPLE = 250  # source points on which two frames are compared
 JOINT_ADVANTAGE = 0.8
+FAR = 2.0  # sums of both RMS radii between the centres, beyond which the sets have nothing to do with each other
 EXTENT_RATIO = 3.0  # of two sets; beyond it they are probably in different units, and a warning says so; chosen by eye
 
 
@@ -73,17 +74,22 @@ class Frame:
 
 
 def matches_whole_source(problem: RegistrationProblem) -> Tensor:
-    """Whether all of the source is to be matched, judged by the mass and the sizes alone; bool (B,)."""
-    r, q = problem.source.shape[1], problem.reference.shape[1]
+    """Whether all of the source is to be matched, judged by the mass and the sets' own alone; bool (B,)."""
+    least = problem.source_total * ROUNDED
     if problem.mass is not None:
-        return problem.mass >= r
-    return problem.source.new_full((len(problem),), r <= q and problem.distance is None, dtype=torch.bool)
+        return problem.mass >= least
+    if problem.distance is not None:
+        return problem.source.new_zeros(len(problem), dtype=torch.bool)
+    return problem.reference_total >= least
 
 
 def normalise(
     problem: RegistrationProblem, mode: Normalisation, *, keep_scale: bool = False
 ) -> tuple[RegistrationProblem, Frame]:
     """The problem in normalised coordinates (float64), and the frame that leads back.
+
+    Where the centres lie farther apart than twice the sum of both RMS radii, the source begins on the reference's
+    centre in every mode: where it stood tells nothing then, and no method finds the way (PWAN's steps end in between).
 
     A distance threshold is divided by the reference's scale, a guess goes into the reference's frame; the mass stays.
     Warns when the extents of the two sets differ more than threefold.
@@ -99,8 +105,8 @@ def normalise(
         keep_scale: divide both by the reference's radius whatever the mode, for transforms that may not scale.
     """
     source, reference = problem.source, problem.reference
-    source_centre, reference_centre = source.mean(1, keepdim=True), reference.mean(1, keepdim=True)
-    source_scale, reference_scale = _radius(source - source_centre), _radius(reference - reference_centre)
+    source_centre, source_scale = extent(source, problem.source_weights)
+    reference_centre, reference_scale = extent(reference, problem.reference_weights)
     ratio = source_scale / reference_scale
     if bool(((ratio > EXTENT_RATIO) | (ratio < 1 / EXTENT_RATIO)).any()):
         worst = int(ratio.log().abs().flatten().argmax())
@@ -112,6 +118,7 @@ def normalise(
             stacklevel=2,
         )
     unscaled = torch.ones_like(reference_scale)
+    radii = source_scale + reference_scale  # (B, 1, 1)
     if keep_scale:
         source_scale = reference_scale
     joint = Frame(reference_centre, reference_scale, reference_centre, reference_scale)
@@ -132,6 +139,8 @@ def normalise(
             reference_centre,
             reference_scale,
         )
+    far = (source_centre - frame.source_centre).norm(dim=-1, keepdim=True) > FAR * radii
+    frame = replace(frame, source_centre=torch.where(far, source_centre, frame.source_centre))
     distance = None if problem.distance is None else problem.distance / frame.reference_scale.flatten()
     normalised = replace(
         problem,
@@ -159,5 +168,13 @@ def _matching_cost(problem: RegistrationProblem, frame: Frame, k: int) -> float:
     return float(distances[linear_sum_assignment(distances)].mean())
 
 
-def _radius(centred: Tensor) -> Tensor:
-    return centred.square().sum(-1).mean(1).sqrt()[:, None, None]  # (B, 1, 1)
+def extent(points: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
+    """The centre (B, 1, D) and the RMS radius (B, 1, 1) of points (B, n, D) of these weights (B, n), or of 1 each."""
+
+    def mean(values: Tensor) -> Tensor:  # (B, n, k) to (B, 1, k)
+        if weights is None:
+            return values.mean(1, keepdim=True)
+        return (values * weights[..., None]).sum(1, keepdim=True) / weights.sum(1)[:, None, None]
+
+    centre = mean(points)
+    return centre, mean((points - centre).square().sum(-1, keepdim=True)).sqrt()

@@ -19,6 +19,7 @@ from typing_extensions import TypeVar
 from pwan.words import problem_words, result_words
 
 OK, FAILED = "ok", "failed"
+ROUNDED = 1 - 1e-9  # sums of the same weights in another order differ by less
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class RegistrationProblem:
     Attributes:
         source: (B, r, D) float64, the points Y that move.
         reference: (B, q, D) float64, the points X that stay.
-        mass: (B,) float64 or None; the paper's m, in points, at most min(q, r); fractions are allowed.
+        mass: (B,) float64 or None; the paper's m, in points, at most all of the lighter set; fractions are allowed.
         distance: (B,) float64 or None; the paper's h, in the units of the points.
         truth: (B, r, D) float64 or None; where each source point belongs, free of noise.
         landmarks: (B, L, 2) int64 or None; rows of the source and of the reference that are known to belong together.
@@ -38,8 +39,11 @@ class RegistrationProblem:
         reference_faces: (B, F, 3) int64 or None; the same of the reference.
         guess: (B, r, D) float64 or None; where the source points may belong, by a coarser registration. PWAN begins
             from there, other methods from the source.
+        source_weights: (B, r) float64 or None for 1 each; the paper's masses b_j, in points: a point of weight 2 counts
+            as two.
+        reference_weights: (B, q) float64 or None for 1 each; the paper's a_i.
 
-    With neither mass nor distance the whole of the smaller set is to be matched. A synthetic problem may state both:
+    With neither mass nor distance the whole of the lighter set is to be matched. A synthetic problem may state both:
     a mass-type method then uses the mass, a distance-type method the distance.
 
     Raises:
@@ -56,6 +60,8 @@ class RegistrationProblem:
     source_faces: Tensor | None = None
     reference_faces: Tensor | None = None
     guess: Tensor | None = None
+    source_weights: Tensor | None = None
+    reference_weights: Tensor | None = None
 
     def __post_init__(self) -> None:
         for name in ("source", "reference"):
@@ -89,11 +95,13 @@ class RegistrationProblem:
                 )
             if not bool((value.isfinite() & (value > 0)).all()):
                 raise ValueError(f"{name} must be positive and finite, got {value.tolist()}")
-        if self.mass is not None and bool(torch.any(self.mass > min(q, r))):
-            raise ValueError(
-                f"mass is counted in points and can be at most the size of the smaller set, {min(q, r)}; "
-                f"got {self.mass.tolist()}"
-            )
+        for name in ("source", "reference"):
+            _check_weights(f"{name}_weights", getattr(self, f"{name}_weights"), getattr(self, name))
+        if self.mass is not None and bool((self.mass * ROUNDED > self.lighter).any()):
+            words = f"the size of the smaller set, {min(q, r)}"
+            if self.source_weights is not None or self.reference_weights is not None:
+                words = f"the total weight of the lighter set, {self.lighter.tolist()}"
+            raise ValueError(f"mass is counted in points and can be at most {words}; got {self.mass.tolist()}")
         for name, count in (("source_faces", r), ("reference_faces", q)):
             if (faces := getattr(self, name)) is not None:
                 _check_faces(name, faces, b, count)
@@ -141,6 +149,26 @@ class RegistrationProblem:
     def __len__(self) -> int:
         return self.source.shape[0]
 
+    @property
+    def masses(self) -> tuple[Tensor | None, Tensor | None]:
+        """The weights of the reference and of the source."""
+        return self.reference_weights, self.source_weights
+
+    @property
+    def source_total(self) -> Tensor:
+        """(B,) float64, the mass of the whole source: its weights, or its points."""
+        return _total(self.source, self.source_weights)
+
+    @property
+    def reference_total(self) -> Tensor:
+        """(B,) float64, the mass of the whole reference."""
+        return _total(self.reference, self.reference_weights)
+
+    @property
+    def lighter(self) -> Tensor:
+        """(B,) float64, the mass of the set that has less of it."""
+        return self.source_total.minimum(self.reference_total)
+
     def __repr__(self) -> str:
         return problem_words(self)
 
@@ -183,8 +211,12 @@ class RegistrationResult(Generic[Array]):
         affine: (B, D, D) A, such that transformed = source @ affine + translation + displacement.
         translation: (B, 1, D) t.
         displacement: (B, r, D) V.
-        matched: (B, r) bool, source points that carry transported mass.
-        reference_matched: (B, q) bool, reference points that receive transported mass.
+        matched: (B, r) bool, by nearest distances after the registration: of the mass type the m source points nearest
+            to the reference, of the distance type those nearer than h, else all. These are not the points that carry
+            mass in an optimal plan, where two points cannot share one partner: where many share one, it carries fewer
+            of them, or others. Of sets small enough ``pwan.transport.partial_wasserstein(reference, transformed,
+            mass=m).source_share`` tells what the plan carries.
+        reference_matched: (B, q) bool, the same of the reference's points, by their distances to the moved source.
         potential: one callable for each problem, from (N, D) points in input coordinates to (N,) values in input
             units: the bounded potential -h <= f <= 0 with the last h (unbounded for complete transport); None for
             methods without a potential.
@@ -260,6 +292,32 @@ def check_seeds(problem: RegistrationProblem, seeds: Sequence[int]) -> None:
 def mean_squared_error(points: Tensor, truth: Tensor) -> Tensor:
     """Mean over points of the squared distance to the truth, in squared units of the points; (B, r, D) to (B,)."""
     return (points - truth).square().sum(-1).mean(-1)  # (B,)
+
+
+def _total(points: Tensor, weights: Tensor | None) -> Tensor:
+    if weights is None:
+        return points.new_full(points.shape[:1], float(points.shape[1]))
+    return weights.sum(1)
+
+
+def _check_weights(name: str, weights: Tensor | None, points: Tensor) -> None:
+    if weights is None:
+        return
+    if weights.shape != points.shape[:2] or weights.dtype != torch.float64:
+        raise ValueError(
+            f"{name} must be float64 of shape {tuple(points.shape[:2])}, one for each point; got {weights.dtype} of "
+            f"shape {tuple(weights.shape)}"
+        )
+    bad = ~(weights.isfinite() & (weights >= 0))
+    if bool(bad.any()):
+        problem, row = torch.nonzero(bad)[0].tolist()
+        raise ValueError(
+            f"{name} must be finite and zero or positive, but {int(bad.sum())} are not (the first is "
+            f"{float(weights[problem, row]):g} in row {row}{f' of problem {problem}' if len(weights) > 1 else ''}); "
+            "correct them, or leave out their points"
+        )
+    if not bool((weights.sum(1) > 0).all()):
+        raise ValueError(f"{name} must not all be zero, since then there is nothing to match; give 1 for each point")
 
 
 def _check_faces(name: str, faces: Tensor, problems: int, points: int) -> None:

@@ -16,7 +16,11 @@ def problem_words(problem: Any) -> str:
     for name in ("mass", "distance"):
         if (value := getattr(problem, name)) is not None:
             lines.append(f"{name}: {_some([f'{number:.6g}' for number in value.tolist()])}")
-    further = [name for name in ("truth", "guess") if getattr(problem, name) is not None]
+    named = {"truth": "truth", "guess": "guess", "source_faces": "source faces", "reference_faces": "reference faces"}
+    further = [words for name, words in named.items() if getattr(problem, name) is not None]
+    further += [
+        f"{name} weights" for name in ("source", "reference") if getattr(problem, f"{name}_weights") is not None
+    ]
     if problem.landmarks is not None:
         further.append(f"{problem.landmarks.shape[1]} landmarks" + (" each" if count > 1 else ""))
     if further:

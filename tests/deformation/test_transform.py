@@ -11,7 +11,7 @@ from torch import Tensor
 from pwan.deformation.coherence import Coherence
 from pwan.deformation.factors import nystrom
 from pwan.deformation.kernels import gaussian_kernel
-from pwan.deformation.rigid import rotation_logarithm, rotation_matrix
+from pwan.deformation.rigid import orthogonal_rotation, rotation_logarithm, rotation_matrix
 from pwan.deformation.transform import Transform
 
 
@@ -78,3 +78,13 @@ def test_a_quarter_turn() -> None:
     rows[0, 0, 1] = math.pi / 2
     turned = torch.tensor([[1.0, 0.0]], dtype=torch.float64) @ rotation_matrix(rows)
     torch.testing.assert_close(turned, torch.tensor([[[0.0, 1.0]]], dtype=torch.float64))
+
+
+@pytest.mark.parametrize("d", [2, 3])
+@pytest.mark.parametrize("angle", [1e-9, 0.048, 0.3, 3.0, 40.0])
+def test_a_results_rotation_is_the_same_and_orthogonal_to_the_last_digit(d: int, angle: float) -> None:
+    rows = angle * torch.randn(50, d, d, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    rotation, unit = orthogonal_rotation(rows.float()), torch.eye(d, dtype=torch.float64).expand(50, d, d)
+    torch.testing.assert_close(rotation @ rotation.mT, unit, atol=2e-15, rtol=0)
+    torch.testing.assert_close(torch.linalg.det(rotation), unit[:, 0, 0], atol=2e-15, rtol=0)
+    torch.testing.assert_close(rotation, rotation_matrix(rows.float().double()), atol=1e-9, rtol=0)

@@ -43,12 +43,22 @@ CASES: dict[str, tuple[dict[str, float], dict[str, Any]]] = {
     "partial, distance": (PARTIAL | H, {"type": "distance", "tolerance": 0.2}),
     "complete, rigid": ({}, {"type": "complete", "transform": "rigid", "refinement": "none"}),
     "partial, mass, pairs": (PARTIAL, {"pull": 10.0}),
+    "partial, mass, weights": (PARTIAL, {}),
+    "partial, learned, weights": (PARTIAL, {"threshold": "learned"}),
+    "complete, weights": ({}, {"type": "complete", "refinement": "none"}),
 }
 
 
 def problem_of(name: str) -> RegistrationProblem:
-    """Of the last case with known pairs, of points of both ranks."""
+    """Of the cases that say so with known pairs, of points of both ranks, or with weights of all points."""
     problem = make_problem(shapes.load("torus"), SynthesisSettings(points=61, **CASES[name][0]), seed=0, trials=[0])
+    if "weights" in name:
+        generator = torch.Generator().manual_seed(2)
+        y, x = (
+            torch.rand(of.shape[:2], generator=generator).double() + 0.5 for of in (problem.source, problem.reference)
+        )
+        limit = None if problem.mass is None else 0.9 * problem.mass  # not the whole of what the weights come to
+        return replace(problem, mass=limit, source_weights=y, reference_weights=x)
     pairs = torch.tensor([[[1, 40], [20, 3], [33, 30], [47, 12]]])
     return replace(problem, landmarks=pairs) if "pairs" in name else problem
 
@@ -131,7 +141,8 @@ def share_cases() -> list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
     ties = torch.tensor([[0.0, -0.0, 1.0, -1.0, 0.0, 0.0, -0.0, 1.0, 0.0, -1.0, 0.0], [-0.5] * 11])
     ones, halves = torch.ones(2, 11), torch.full((2, 11), 0.5)
     masses = [torch.tensor([3.25, 7.0]), torch.tensor([0.3, 2.75]), torch.tensor([11.0, 12.0])]
-    cases = [(v, m, w) for v in (different, ties) for m in masses for w in (ones, halves)]
+    uneven = torch.rand(2, 11, generator=generator) * torch.arange(11).gt(2)  # three points without mass
+    cases = [(v, m, w) for v in (different, ties) for m in masses for w in (ones, halves, uneven)]
     return [*cases, (different.double(), masses[0].double(), ones.double())]
 
 

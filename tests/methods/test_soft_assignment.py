@@ -46,7 +46,7 @@ def test_settings_that_follow_from_the_case() -> None:
 
 
 def test_numbers_that_leave_the_finite_are_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(transform, start, *rest):
+    def broken(transform, start, *rest, **more):
         return torch.full_like(start, torch.nan)
 
     monkeypatch.setattr(soft_assignment, "soft_assignment", broken)

@@ -165,6 +165,59 @@ def test_points_of_a_surface_are_registered_and_its_vertices_moved(tmp_path):
     assert found["registered_points"][0] == 200 and any("not written: matched" in note for note in found["notes"])
 
 
+def uneven_disc(path: Path, shift: float = 0.0) -> np.ndarray:
+    """An OFF file of a disc, far denser in its middle, and its vertices."""
+    radii, angles = np.linspace(0.02, 1, 12) ** 3, np.arange(20) * np.pi / 10
+    ring = np.stack((np.cos(angles), np.sin(angles)), -1)
+    flat = (radii[:, None, None] * ring).reshape(-1, 2)
+    points = np.column_stack((flat + shift, 0.2 * flat[:, 0] ** 2))
+    place = np.arange(12 * 20).reshape(12, 20)
+    inner, outer, turned = place[:-1], place[1:], np.roll(place, -1, axis=1)
+    faces = np.concatenate(
+        [
+            np.stack(corners, -1).reshape(-1, 3)
+            for corners in ((inner, outer, turned[1:]), (inner, turned[1:], turned[:-1]))
+        ]
+    )
+    path.write_text(
+        f"OFF\n{len(points)} {len(faces)} 0\n"
+        + "".join(f"{x} {y} {z}\n" for x, y, z in points)
+        + "".join(f"3 {a} {b} {c}\n" for a, b, c in faces)
+    )
+    return points
+
+
+def test_vertices_of_a_mesh_count_by_their_areas_unless_told_otherwise(tmp_path, capsys):
+    points = uneven_disc(tmp_path / "a.off", 0.02)
+    generator = np.random.default_rng(0)
+    radius, angle = np.sqrt(generator.random(240)), generator.random(240) * 2 * np.pi
+    even = np.column_stack((radius * np.cos(angle), radius * np.sin(angle)))
+    np.save(tmp_path / "b.npy", np.column_stack((even, 0.2 * even[:, 0] ** 2)))
+    uneven_disc(tmp_path / "c.off")
+    left, found = {}, {}
+    for name, more in (("auto", []), ("none", ["source_weights=none"])):
+        arguments = [tmp_path / "a.off", tmp_path / "b.npy", f"output={tmp_path / name}", "init=none", *more]
+        assert register(*arguments, "method=soft_assignment", "method.rank=20") == 0
+        moved = read_points(tmp_path / name / "a_registered.off").points
+        left[name] = float(np.square(moved - points + [0.02, 0.02, 0]).sum(1).mean())
+        found[name] = json.loads((tmp_path / name / "result.json").read_text())
+    said = capsys.readouterr().out
+    assert "a.off: the points count by the areas of their faces, from" in said
+    assert found["auto"]["weights"] == {"source": "even", "reference": "none"}
+    assert found["none"]["weights"] == {"source": "none", "reference": "none"}
+    assert left["auto"] < 0.5 * left["none"]
+    assert any("dense places draw" in word for word in found["none"]["warnings"])
+    assert not any("dense places draw" in word for word in found["auto"]["warnings"])
+    quick = [f"output={tmp_path / 'both'}", *QUICK, "reference_weights=even"]
+    assert register(tmp_path / "c.off", tmp_path / "b.npy", *quick) == 0
+    assert "b.npy: the points count by local density" in capsys.readouterr().out
+    cpd = [f"output={tmp_path / 'cpd'}", "method=cpd", "init=none"]
+    assert register(tmp_path / "c.off", tmp_path / "b.npy", *cpd) == 0  # it takes none, so by itself none are asked for
+    assert json.loads((tmp_path / "cpd" / "result.json").read_text())["weights"]["source"] == "none"
+    assert register(tmp_path / "c.off", tmp_path / "b.npy", *cpd, "source_weights=even", "overwrite=true") == 2
+    assert "method cpd counts each point once and does not take weights" in capsys.readouterr().err
+
+
 def test_of_a_large_scan_a_part_is_registered_and_all_is_moved(files, tmp_path, monkeypatch):
     monkeypatch.setattr(pair, "LIMIT", 80)
     assert register(*files, f"output={tmp_path / 'out'}", "mass=100", *QUICK) == 0

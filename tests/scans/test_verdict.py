@@ -68,6 +68,8 @@ def test_unevenness_is_the_spread_of_the_ratio_of_spacings():
     assert unevenness(even, moved, uneven, inside) == pytest.approx(4.0)
     assert unevenness(even, moved, uneven, inside & (even[:, 0] > 10)) == pytest.approx(1.0)  # of matched points only
     assert unevenness(uneven, uneven + 0.01, uneven, np.ones(len(uneven), dtype=bool)) == 1.0  # both in the same way
+    assert unevenness(even, moved, uneven, inside, evened=(False, True)) == pytest.approx(1.0)  # weighted by its room
+    assert unevenness(uneven, uneven, even, np.ones(len(uneven), dtype=bool), evened=(True, True)) == 1.0
     thrice = [np.repeat(points, 3, axis=0) for points in (even, moved, inside)]
     assert unevenness(*thrice[:2], uneven, thrice[2]) == pytest.approx(4.0)
     assert unevenness(even[:32], moved[:32], even[:32], every[:32]) == 1.0  # too few to tell

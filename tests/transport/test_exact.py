@@ -232,3 +232,85 @@ def test_exact_value_is_its_own_lower_bound():
     x, y, _, _ = random_sets(10)
     result = partial_wasserstein(x, y)
     assert result.lower_bound == result.value and result.potential is None and result.gradient_norm is None
+
+
+# what lies far outside the others in size takes no digits from them
+
+
+def test_a_weight_above_what_is_carried_counts_as_that():
+    x, y, _, _ = random_sets(11)
+    heavy, clipped = np.ones(9), np.ones(9)
+    for weight in (1e3, 1e9, 1e16, 1e100):
+        heavy[4], clipped[4] = weight, 5
+        value = partial_wasserstein(x, y, mass=5, reference_weights=heavy).value
+        assert value == pytest.approx(linear_programme(x, y, clipped, np.ones(7), mass=5), rel=1e-8)
+        both = partial_wasserstein(x, x, mass=5, reference_weights=heavy, source_weights=heavy)
+        assert both.value == pytest.approx(0, abs=1e-12)
+        clipped[4] = 7
+        value = partial_wasserstein(x, y, distance=0.7, reference_weights=heavy).value
+        assert value == pytest.approx(linear_programme(x, y, clipped, np.ones(7), distance=0.7), rel=1e-8)
+
+
+def test_heavy_points_out_of_reach_of_each_other():
+    x, y, a, b = random_sets(12)
+    far = [np.concatenate([points, [[side, 0.0]]]) for points, side in ((x, 50.0), (y, -50.0))]
+    weights = {"reference_weights": np.append(a, 1e16), "source_weights": np.append(b, 1e16)}
+    expected = linear_programme(x, y, a, b, distance=0.7)
+    assert partial_wasserstein(*far, distance=0.7, **weights).value == pytest.approx(expected, rel=1e-8)
+    assert partial_wasserstein(*far, distance=1e-9, **weights).plan.sum() == 0
+
+
+@pytest.mark.parametrize("away", [1e6, 1e13, 1e14, 1e16, 1e100])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_outliers_however_far_change_nothing(away, weighted):
+    x, y, a, b = random_sets(13)
+    if not weighted:
+        a, b = np.ones(9), np.ones(7)
+    one, other = np.concatenate([x, [[away, 0.0]]]), np.concatenate([y, [[-away, 0.0]]])
+    weights = {"reference_weights": np.append(a, 1.0), "source_weights": np.append(b, 1.0)}
+    for options in ({"mass": 5.0}, {"distance": 0.8}):
+        value = partial_wasserstein(one, other, **options, **weights).value
+        assert value == pytest.approx(linear_programme(x, y, a, b, **options), rel=1e-8)
+    # what has to be carried there is
+    assert partial_wasserstein(one[-1:], other).value == pytest.approx(cdist(one[-1:], other).min())
+
+
+@pytest.mark.parametrize("share", [1e-3, 1e-9, 1e-16, 1e-30])
+def test_a_tiny_mass_goes_between_the_nearest_points(share):
+    x, y, a, b = random_sets(14)
+    for weights in ({}, {"reference_weights": a, "source_weights": b}):
+        value = partial_wasserstein(x, y, mass=share, **weights).value
+        assert value == pytest.approx(share * cdist(x, y).min(), rel=1e-9)
+
+
+@pytest.mark.parametrize("apart", [1e-5, 1e-8, 1e-11])
+def test_near_identical_sets(apart):
+    x, y, a, _ = random_sets(15, q=9, r=9)
+    moved = x + apart * y
+    expected = np.sort(np.linalg.norm(moved - x, axis=1))[:5].sum()  # each to its own
+    assert partial_wasserstein(x, moved, mass=5).value == pytest.approx(expected, rel=1e-9)
+    value = partial_wasserstein(x, moved, reference_weights=a, source_weights=a).value
+    assert value == pytest.approx((a * np.linalg.norm(moved - x, axis=1)).sum(), rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"source": [[0.0, 1e200]]}, "source holds numbers up to 1e.200, whose squares overflow"),
+        ({"reference_weights": [1e300, 1.0, 1.0, 1.0]}, "reference_weights holds weights up to 1e.300"),
+    ],
+)
+def test_numbers_whose_squares_or_sums_overflow(changes, message):
+    arguments = {"reference": np.eye(4, 2), "source": np.ones((3, 2)), **changes}
+    with pytest.raises(ValueError, match=message):
+        partial_wasserstein(arguments.pop("reference"), arguments.pop("source"), **arguments)
+
+
+def test_shares_are_what_the_plan_carries_of_each_point():
+    x, y, a, b = random_sets(16)
+    result = partial_wasserstein(x, y, mass=2.5, reference_weights=a, source_weights=b)
+    assert result.source_share.sum() == pytest.approx(2.5) == result.reference_share.sum()
+    assert (result.source_share <= b + 1e-12).all() and (result.reference_share <= a + 1e-12).all()
+    # two points of the source beside one of the reference: the plan carries one of them
+    lonely = partial_wasserstein([[0.0, 0.0], [9.0, 0.0]], [[0.1, 0.0], [0.2, 0.0], [8.0, 0.0]], distance=0.5)
+    assert lonely.source_share.tolist() == [1.0, 0.0, 0.0] and lonely.reference_share.tolist() == [1.0, 0.0]

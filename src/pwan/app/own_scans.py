@@ -49,6 +49,8 @@ SWC, 3D Slicer's .mrk.json and .fcsv; .gz too).
   init=auto              look for a rotation and a shift to start from; init=none: start as the files are
   scale=true             look for a scale too, for files in different units
   sample=5000            register points drawn on the faces of SOURCE, and move its vertices
+  source_weights=, reference_weights=   even: the points count as an even sample, by the areas of their faces, without
+                         faces by local density; none: once each; without a word even where the file has faces
   drop_invalid=true      leave out points that are not finite
   keep_flagged=true      take points that a LAS file flags as withheld or as noise
   overwrite=true         write over earlier results

@@ -16,14 +16,16 @@ import numpy as np
 import torch
 from scipy.spatial import KDTree
 
-from pwan.arrays import to_points
+from pwan.arrays import real_array, to_points
 from pwan.begin.quick_fit import sample
 from pwan.deformation.coherence import Coherence
 from pwan.deformation.factors import draw_centres, nystrom
 from pwan.deformation.transform import Transform
+from pwan.normalisation import extent
 from pwan.problem import RegistrationProblem
 from pwan.randomness import derive_seed, numpy_generator
 from pwan.registration.soft_assignment import SoftSettings, soft_assignment
+from pwan.weights import own_dimension, weights_of_rows
 
 _STIFF = SoftSettings(steps=40, sigma_start=0.15, sigma_end=0.04, scalings=6, smoothness=150.0, affine_ridge=1000.0)
 _FLEXIBLE = replace(_STIFF, sigma_start=0.3, slack=0.94, smoothness=20.0, affine_ridge=10.0)
@@ -72,6 +74,7 @@ class EstimateSettings:
 
 
 ESTIMATE = EstimateSettings()
+LEAST_ROOM = 1e-3  # of a point's cell, in the mean one's mass: a point without mass has next to none
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,9 @@ class Limits:
     reason: str
 
 
-def estimate_limits(source: Any, reference: Any, *, seed: int = 0) -> Limits:
+def estimate_limits(
+    source: Any, reference: Any, *, source_weights: Any = None, reference_weights: Any = None, seed: int = 0
+) -> Limits:
     """Mass and distance for a registration of the two sets.
 
     The sets must be roughly aligned (see :func:`pwan.begin.alignment.find_start`) and may differ by a smooth
@@ -104,26 +109,38 @@ def estimate_limits(source: Any, reference: Any, *, seed: int = 0) -> Limits:
     Args:
         source: (r, D) points that move, D 2 or 3; an array or a tensor.
         reference: (q, D) points that stay.
+        source_weights: (r,) masses of the points, None for 1 each; the mass then counts them. Weights of points at the
+            same place add up, while without weights such points are taken for one.
+        reference_weights: (q,), the same of the reference.
         seed: of the samples; the same seed gives the same limits.
 
     Raises:
-        ValueError: for points that cannot be registered.
+        ValueError: for points or weights that cannot be registered.
     """
     y, x = to_points("source", source), to_points("reference", reference)
-    RegistrationProblem(y[None], x[None])  # checks them
-    r, q = len(y), len(x)
-    y, x = (torch.unique(points, dim=0) for points in (y, x))  # a mesh that repeats its vertices has no spacing
-    whole_reference = x.numpy()
-    y, x = (
-        sample(points, ESTIMATE.counted_points, derive_seed(seed, name), "estimate")
-        for points, name in ((y, "source"), (x, "reference"))
+    b, a = (
+        None if weights is None else torch.from_numpy(real_array(name, weights).astype(np.float64))
+        for name, weights in (("source_weights", source_weights), ("reference_weights", reference_weights))
     )
+    problem = RegistrationProblem(
+        y[None],
+        x[None],
+        source_weights=None if b is None else b[None],
+        reference_weights=None if a is None else a[None],
+    )  # checks them
+    r, q = float(problem.source_total), float(problem.reference_total)
+    y, b = _places(y, b)
+    x, a = _places(x, a)
+    whole_reference = x.numpy()
+    y, b = _sample(y, b, derive_seed(seed, "source"))
+    x, a = _sample(x, a, derive_seed(seed, "reference"))
     staying = x.numpy()
+    y_weights, x_weights = (None if weights is None else weights.numpy() for weights in (b, a))
     smaller = min(r, q)
     most, counts, partners = -1.0, (0.0, 0.0), np.empty(0, dtype=int)
-    for moved, flexible in _fits(y, x, seed):
-        y_share, y_within, nearest = _partners(moved, staying)
-        x_share, x_within, _ = _partners(staying, moved)
+    for moved, flexible in _fits(y, x, b, a, seed):
+        y_share, y_within, nearest = _partners(moved, staying, y_weights, x_weights)
+        x_share, x_within, _ = _partners(staying, moved, x_weights, y_weights)
         if (
             y_share >= ESTIMATE.whole
         ):  # reference points beside it are outliers, but each can take one source point only
@@ -138,12 +155,14 @@ def estimate_limits(source: Any, reference: Any, *, seed: int = 0) -> Limits:
             most, counts, partners = matched, (y_share * r, x_share * q), nearest
     overlap = float(min(most / smaller, 1.0))
     whole = overlap >= ESTIMATE.whole
-    mass = float(smaller) if whole else max(1.0, float(round(overlap * smaller)))
+    mass = smaller if whole else min(smaller, max(1.0, float(round(overlap * smaller))))
     matched_part = staying[np.unique(partners)]
     spacing = float(KDTree(whole_reference).query(matched_part, 2)[0][:, 1].mean())  # in the full set, not its sample
-    words = f"{counts[0]:.0f} of {r} source points and {counts[1]:.0f} of {q} reference points have partners"
+    words = f"{counts[0]:.0f} of {r:.0f} source points and {counts[1]:.0f} of {q:.0f} reference points have partners"
+    if a is not None or b is not None:
+        words += ", by their weights"
     if whole:
-        words += f", so all {smaller} of the smaller set are matched"
+        words += f", so all {smaller:.0f} of the smaller set are matched"
     elif overlap < ESTIMATE.little:
         words += (
             ": too little overlap to trust a registration; check that the sets show the same thing, and their start"
@@ -159,25 +178,56 @@ def spacing_of(points: np.ndarray) -> float:
     return float(np.median(KDTree(places).query(places, 2)[0][:, 1]))
 
 
-def _fits(source: torch.Tensor, reference: torch.Tensor, seed: int) -> list[tuple[np.ndarray, bool]]:
+def _places(points: torch.Tensor, weights: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """The different points, since a mesh that repeats its vertices has no spacing, and what lies at each."""
+    if weights is None:
+        return torch.unique(points, dim=0), None
+    places, at = torch.unique(points, dim=0, return_inverse=True)
+    return places, weights.new_zeros(len(places)).index_add_(0, at, weights)
+
+
+def _sample(points: torch.Tensor, weights: torch.Tensor | None, seed: int) -> tuple[torch.Tensor, torch.Tensor | None]:
+    rows = torch.from_numpy(sample(np.arange(len(points)), ESTIMATE.counted_points, seed, "estimate"))
+    return points[rows], None if weights is None else weights_of_rows(weights[None], rows[None])[0]
+
+
+def _fits(
+    source: torch.Tensor,
+    reference: torch.Tensor,
+    source_weights: torch.Tensor | None,
+    reference_weights: torch.Tensor | None,
+    seed: int,
+) -> list[tuple[np.ndarray, bool]]:
     """The source (n, D) moved by a soft assignment of samples, in input units: stiff, once for each
     share (False), and flexible (True).
     """
     n, m = len(source), len(reference)
-    centres = [p.mean(0) for p in (source, reference)]
-    radii = [float((p - c).square().sum(-1).mean().sqrt()) for p, c in zip((source, reference), centres, strict=True)]
+    (y_centre, y_radius), (x_centre, x_radius) = (
+        (centre[0, 0], float(radius))
+        for centre, radius in (
+            extent(points[None], None if weights is None else weights[None])
+            for points, weights in ((source, source_weights), (reference, reference_weights))
+        )
+    )
     share = min(1.0, ESTIMATE.fitted_points / min(n, m))
     sizes = [min(round(share * size), ESTIMATE.most_fitted_points) for size in (n, m)]
     y_rows, x_rows = (
         torch.from_numpy(numpy_generator(seed, "estimate fit", name).choice(size, drawn, replace=False))
         for name, size, drawn in (("source", n, sizes[0]), ("reference", m, sizes[1]))
     )
-    common = min(radii)  # the larger one may come from a few far outliers
+    b, a = (
+        None if weights is None else weights_of_rows(weights[None], rows[None])
+        for weights, rows in ((source_weights, y_rows), (reference_weights, x_rows))
+    )
+    lighter = min(
+        float(drawn) if weights is None else float(weights.sum()) for weights, drawn in zip((b, a), sizes, strict=True)
+    )
+    common = min(y_radius, x_radius)  # the larger one may come from a few far outliers
 
     def fit(
-        y_centre: torch.Tensor, y_radius: float, x_radius: float, shares: tuple[float, ...], settings: SoftSettings
+        centre: torch.Tensor, y_unit: float, x_unit: float, shares: tuple[float, ...], settings: SoftSettings
     ) -> np.ndarray:
-        y, x = (source - y_centre) / y_radius, (reference[x_rows] - centres[1]) / x_radius
+        y, x = (source - centre) / y_unit, (reference[x_rows] - x_centre) / x_unit
         k = len(shares)
         factor = nystrom(y[None], draw_centres(n, ESTIMATE.rank, [seed]), ESTIMATE.beta)
         basis = Coherence(y[None], factor).basis  # (1, n, modes)
@@ -186,29 +236,44 @@ def _fits(source: torch.Tensor, reference: torch.Tensor, seed: int) -> list[tupl
             transform.part(y_rows.expand(k, -1)),
             transform.parameters,
             x.expand(k, *x.shape),
-            x.new_tensor(shares) * min(sizes),
+            x.new_tensor(shares) * lighter,
             settings,
             [seed] * k,
+            weights=(None if a is None else a.expand(k, -1), None if b is None else b.expand(k, -1)),
         )
-        return (transform.points(fitted) * x_radius + centres[1]).numpy()  # (k, n, D)
+        return (transform.points(fitted) * x_unit + x_centre).numpy()  # (k, n, D)
 
-    stiff = fit(centres[1], common, common, ESTIMATE.shares, ESTIMATE.stiff)
-    flexible = fit(centres[0], radii[0], radii[1], (1.0,), ESTIMATE.flexible)
+    stiff = fit(x_centre, common, common, ESTIMATE.shares, ESTIMATE.stiff)
+    flexible = fit(y_centre, y_radius, x_radius, (1.0,), ESTIMATE.flexible)
     return [*((moved, False) for moved in stiff), (flexible[0], True)]
 
 
-def _partners(points: np.ndarray, others: np.ndarray) -> tuple[float, float, np.ndarray]:
+def _partners(
+    points: np.ndarray,
+    others: np.ndarray,
+    weights: np.ndarray | None = None,
+    other_weights: np.ndarray | None = None,
+) -> tuple[float, float, np.ndarray]:
     """The share of the points (n, D) that have a partner among the others (m, D), from 0 to 1; the share within reach
-    of one, edge included; and the number of each one's nearest other (n,).
+    of one, edge included; and the number of each one's nearest other (n,). Both shares are of the points' weights.
 
     The reach is ``reach`` median spacings of those others that are somebody's nearest: scattered outliers must not
     widen it. Of O points in the overlap ``within`` O are within it, the rest mostly within twice that; F points of
     the strip beside the edge are in each of the two, so the difference of the two counts is (2 ``within`` - 1) O.
+    Where the others are weighted, each weighs as much as it has room around it, and the reach grows with that.
     """
     tree = KDTree(others)
     distances, nearest = tree.query(points)
-    reach = ESTIMATE.reach * float(np.median(tree.query(others[np.unique(nearest)], 2)[0][:, 1]))
-    within = float(np.mean(distances <= reach))
-    beyond = float(np.mean((distances > reach) & (distances <= 2 * reach)))
+    places = np.unique(nearest)
+    spacings = tree.query(others[places], 2)[0][:, 1]
+    room = np.ones(len(others)) if other_weights is None else _room(others, other_weights)
+    reach = ESTIMATE.reach * float(np.median(spacings / room[places])) * room[nearest]
+    within = float(np.average(distances <= reach, weights=weights))
+    beyond = float(np.average((distances > reach) & (distances <= 2 * reach), weights=weights))
     inside = min(1.0, max(0.0, within - beyond) / (2 * ESTIMATE.within - 1))
     return inside, min(1.0, within / ESTIMATE.within), nearest
+
+
+def _room(points: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """(n,) the lengths of the cells of a shape whose masses are the points' weights, in the mean one's."""
+    return np.maximum(weights / weights.mean(), LEAST_ROOM) ** (1 / own_dimension(points))

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from pwan.choices import TransformKind
-from pwan.deformation.rigid import rotation_matrix
+from pwan.deformation.rigid import orthogonal_rotation, rotation_matrix
 
 
 class Transform:
@@ -58,6 +58,11 @@ class Transform:
         """(B, D, D) A, of these parameters or of the current ones."""
         first = (self.parameters if parameters is None else parameters)[:, : self.dimension]
         return rotation_matrix(first) if self.kind == "rigid" else first
+
+    def final_affine(self, parameters: Tensor) -> Tensor:
+        """(B, D, D) float64 A of a result: of a rigid transform a rotation to the last digit."""
+        first = parameters[:, : self.dimension]
+        return orthogonal_rotation(first) if self.kind == "rigid" else first.double()
 
     def displacement(self, parameters: Tensor | None = None) -> Tensor:
         """(B, r, D) V."""

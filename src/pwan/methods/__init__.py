@@ -8,7 +8,8 @@ A method file ``methods/<name>.py`` defines
 - ``resolved(problem, settings) -> dict``, only where settings that are None follow from the problem: every setting as
   it is used for the problem.
 
-A method whose ``Settings`` have ``pull`` uses a problem's landmarks; the others refuse them.
+A method whose ``Settings`` have ``pull`` uses a problem's landmarks, and one whose ``Settings`` say ``weighted`` the
+weights of its points; the others refuse them.
 
 Files whose name begins with an underscore are not methods. A method file must import without its optional package.
 Where a method file loads torch or scipy, its ``Settings`` may stand in ``_settings/<name>.py``, which loads neither, so
@@ -81,6 +82,25 @@ def check_landmarks(name: str) -> None:
         raise ValueError(f"method {name} does not take landmarks; take one of {able}, or leave landmarks out")
 
 
+def takes_weights(name: str) -> bool:
+    """Whether a method can use weights of points: the class of its settings says so."""
+    return getattr(settings_class(name), "weighted", False)
+
+
+def check_weights(name: str) -> None:
+    """Refuse weights of points for a method that cannot use them.
+
+    Raises:
+        ValueError: it cannot; names those that can.
+    """
+    if not takes_weights(name):
+        able = ", ".join(other for other in names() if takes_weights(other))
+        raise ValueError(
+            f"method {name} counts each point once and does not take weights; take one of {able}, or leave the "
+            "weights out"
+        )
+
+
 def setting_names(name: str) -> list[str]:
     """The names of all settings of a method."""
     return [f.name for f in dataclasses.fields(settings_class(name))]
@@ -142,10 +162,13 @@ def run(
     put over its defaults, or ``over`` an instance of its ``Settings``.
 
     Raises:
-        ValueError: a wrong option, a problem that the method cannot register, or landmarks that it cannot use.
+        ValueError: a wrong option, a problem that the method cannot register, or landmarks or weights that it cannot
+            use.
     """
     if problem.landmarks is not None:
         check_landmarks(name)
+    if any(weights is not None for weights in problem.masses):
+        check_weights(name)
     from pwan.surroundings import undisturbed  # loads torch
 
     chosen = settings(name, options, over=over)

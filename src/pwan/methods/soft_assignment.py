@@ -47,7 +47,7 @@ def register(
     if pull is not None:  # where the first fit would go with the landmarks alone
         ridge = identity.new_full(identity.shape[1:2], soft.smoothness)
         ridge[: source.shape[2]], ridge[source.shape[2]] = soft.affine_ridge, 0.0
-        begin = pull.settled(identity, ridge * soft.sigma_start / source.shape[1])
+        begin = pull.settled(identity, ridge * soft.sigma_start / normalised.source_total[:, None])
 
     def parts(p: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         return transform.affine(p), transform.translation(p), transform.displacement(p)
@@ -59,7 +59,15 @@ def register(
             observer(Progress(step, steps, lambda: frame.apply(limited.source, *parts(p))))
 
     fitted = soft_assignment(
-        transform, begin, normalised.reference, normalised.mass, soft, list(seeds), after_step, pull
+        transform,
+        begin,
+        normalised.reference,
+        normalised.mass,
+        soft,
+        list(seeds),
+        after_step,
+        pull,
+        weights=normalised.masses,
     )
     good = fitted.isfinite().all(-1).all(-1)  # (B,)
     fitted = torch.where(good[:, None, None], fitted, identity)

@@ -16,12 +16,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from pwan.deformation.transform import take_rows
-from pwan.problem import OK, Observer, Progress, RegistrationProblem, RegistrationResult, SpaceMap
+from pwan.problem import OK, ROUNDED, Observer, Progress, RegistrationProblem, RegistrationResult, SpaceMap
 from pwan.randomness import numpy_generator
 from pwan.registration import pipeline
 from pwan.registration.landmarks import GUESS, Pull, equilibrium
@@ -30,6 +29,7 @@ from pwan.registration.schedule import Schedule
 from pwan.registration.settings import PwanSettings
 from pwan.transport import TransportResult, partial_wasserstein
 from pwan.transport.objective import Kind
+from pwan.weights import weights_of_rows
 
 # points of the coarse sets
 COARSE = 2000  # of the source
@@ -117,23 +117,29 @@ def sampled(problem: RegistrationProblem, seeds: Sequence[int], points: int = CO
         size = min(n, max(FEWEST, round(share * n), 0 if landmarks is None else landmarks.shape[1]))
         needed = [None if landmarks is None else landmarks[k, :, side] for k in range(len(problem))]
         rows.append(torch.stack([_rows(n, size, *each, name) for each in zip(seeds, needed, strict=True)]))
-    size, smaller = rows[0].shape[1], min(part.shape[1] for part in rows)
-    mass = problem.mass
-    if mass is not None:  # the whole of a set stays the whole of it, whatever rounding does
-        mass = torch.where(mass >= min(r, q), float(smaller), (mass * size / r).clamp(max=smaller))
+    y_weights, x_weights = (
+        None if weights is None else weights_of_rows(weights, of)
+        for weights, of in zip((problem.source_weights, problem.reference_weights), rows, strict=True)
+    )
     if landmarks is not None:  # their places among the rows, which are in order
         landmarks = torch.stack(
             [torch.searchsorted(of, landmarks[..., side].contiguous()) for side, of in enumerate(rows)], -1
         )
-    return RegistrationProblem(
+    few = RegistrationProblem(
         source=take_rows(problem.source, rows[0]),
         reference=take_rows(problem.reference, rows[1]),
-        mass=mass,
         distance=problem.distance,
         landmarks=landmarks,
         landmark_weights=weights,
         guess=None if problem.guess is None else take_rows(problem.guess, rows[0]),
+        source_weights=y_weights,
+        reference_weights=x_weights,
     )
+    if problem.mass is None:
+        return few
+    # the whole of a set stays the whole of it, whatever rounding does
+    some = (problem.mass * rows[0].shape[1] / r).minimum(few.lighter)
+    return replace(few, mass=torch.where(problem.mass >= problem.lighter * ROUNDED, few.lighter, some))
 
 
 def _rows(n: int, size: int, seed: int, needed: Tensor | None, name: str) -> Tensor:
@@ -162,6 +168,8 @@ def turned_round(problem: RegistrationProblem, running: Sequence[pipeline.Regist
         distance=distance,
         landmarks=None if problem.landmarks is None else problem.landmarks.flip(-1),
         landmark_weights=problem.landmark_weights,
+        source_weights=problem.reference_weights,
+        reference_weights=problem.source_weights,
     )
 
 
@@ -230,9 +238,10 @@ def _inverse(running: pipeline.Registration, plan: Tensor) -> SpaceMap:
 def _transport(problem: RegistrationProblem, kind: Kind, reference: Tensor, source: Tensor) -> TransportResult:
     """What the discrepancy leaves between two sets of the problem's sizes, exactly."""
     mass, distance = (None if limit is None else float(limit[0]) for limit in (problem.mass, problem.distance))
-    # complete transport limits nothing, and both sets carry the mass of the source
-    weights = np.full(len(reference), len(source) / len(reference)) if kind == "complete" else None
-    return partial_wasserstein(reference, source, mass=mass, distance=distance, reference_weights=weights)
+    a, b = (None if weights is None else weights[0] for weights in problem.masses)
+    if kind == "complete":  # it limits nothing, and both sets carry the mass of the source
+        a = (torch.ones(len(reference)).double() if a is None else a) * (problem.source_total / problem.reference_total)
+    return partial_wasserstein(reference, source, mass=mass, distance=distance, reference_weights=a, source_weights=b)
 
 
 def _observers(

@@ -25,6 +25,7 @@ from pwan.problem import OK, Observer, Progress, RegistrationProblem, Registrati
 from pwan.registration import coarse, pipeline
 from pwan.registration.presets import resolve_kind
 from pwan.registration.settings import PwanSettings
+from pwan.weights import weighted_median, weighted_quantile
 
 FEW = 800  # points of the source that a candidate registers
 QUANTILE = 0.95  # of the matched points, whose distances are judged
@@ -60,15 +61,25 @@ class Fit:
         return max(self.source, self.reference)
 
 
-def measure_fit(source: np.ndarray, moved: np.ndarray, reference: np.ndarray, mass: float) -> Fit:
-    """How source points (r, D), moved to (r, D), fit the reference (q, D) of which ``mass`` points are matched."""
+def measure_fit(
+    source: np.ndarray,
+    moved: np.ndarray,
+    reference: np.ndarray,
+    mass: float,
+    source_weights: np.ndarray | None = None,
+    reference_weights: np.ndarray | None = None,
+) -> Fit:
+    """How source points (r, D), moved to (r, D), fit the reference (q, D) of which ``mass`` points are matched; of
+    weights (r,) and (q,), where they have some, by which all is counted."""
     tree = KDTree(reference)
-    spacing = max(float(np.median(tree.query(reference, 2)[0][:, 1])), np.finfo(np.float64).tiny)
+    places, place = np.unique(reference, axis=0, return_inverse=True)  # a mesh may repeat its vertices
+    spacings = KDTree(places).query(places, 2)[0][place.reshape(-1), 1]
+    spacing = max(weighted_median(spacings, reference_weights), np.finfo(np.float64).tiny)
     to_reference, to_source = tree.query(moved)[0], KDTree(moved).query(reference)[0]
-    near = [
-        float(np.quantile(lengths, min(1.0, QUANTILE * mass / len(lengths)))) / spacing
-        for lengths in (to_reference, to_source)
-    ]
+    near = []
+    for lengths, weights in ((to_reference, source_weights), (to_source, reference_weights)):
+        total = len(lengths) if weights is None else float(weights.sum())
+        near.append(weighted_quantile(lengths, weights, min(1.0, QUANTILE * mass / total)) / spacing)
     return Fit(near[0], near[1], _stretch(source, moved))
 
 
@@ -124,13 +135,15 @@ def _register_one(
     started = time.perf_counter()
     given = replace(settings, flexibility="given")
     few = coarse.sampled(problem, seeds, FEW)
-    mass = float(few.source.shape[1] if few.mass is None else few.mass[0])  # complete transport matches all
+    mass = float(few.source_total if few.mass is None else few.mass[0])  # complete transport matches all
     tried: list[tuple[str, PwanSettings, RegistrationResult, Fit]] = []
 
     def candidate(name: str, chosen: PwanSettings, of_few: RegistrationProblem) -> Fit:
         part = _part(observer, problem, len(tried))
         result = drive(of_few, replace(chosen, sample=0, sample_first=0), seeds=seeds, observer=part)
-        fit = measure_fit(few.source[0].numpy(), result.transformed[0].numpy(), few.reference[0].numpy(), mass)
+        y, moved, x = (points[0].numpy() for points in (few.source, result.transformed, few.reference))
+        a, b = (None if weights is None else weights[0].numpy() for weights in few.masses)
+        fit = measure_fit(y, moved, x, mass, b, a)
         if result.status[0] != OK:
             fit = Fit(np.inf, np.inf, np.inf)
         tried.append((name, chosen, result, fit))
@@ -140,7 +153,8 @@ def _register_one(
     if not (fit.distance <= CLEAR_DISTANCE and fit.stretch <= CLEAR_STRETCH):
         along = replace(given, **ALONG)
         candidate(GEODESIC, along, few)
-        if mass >= QUANTILE * max(few.source.shape[1], few.reference.shape[1]):  # the reference is a shape of its own
+        larger = float(few.source_total.maximum(few.reference_total))
+        if mass >= QUANTILE * larger:  # the reference is a shape of its own
             running = pipeline.Registration(few, along, seeds)
             guess = coarse.led_back(running, drive(coarse.turned_round(few, [running]), along, seeds=seeds))
             if guess is not None:
@@ -154,7 +168,7 @@ def _register_one(
         for each, *_, f in tried
     )
     if chosen is not given and of_few.transform is not None:
-        led = torch.as_tensor(of_few.transform[0](problem.source[0]))[None]
+        led = of_few.transform[0](problem.source[0])[None]
         problem, chosen = replace(problem, guess=led), replace(chosen, steps=settings.steps or FROM_GUESS)
     own = time.perf_counter() - started
     result = coarse.register(problem, chosen, seeds=seeds, observer=_part(observer, problem, PARTS - 1), drive=drive)
@@ -168,7 +182,9 @@ def _of_one(observer: Observer | None, problem: RegistrationProblem, k: int) -> 
 
     def of_all(progress: Progress) -> None:
         def transformed() -> torch.Tensor:
-            return problem.source.index_copy(0, torch.tensor([k]), progress.transformed())
+            return problem.source.index_copy(
+                0, torch.tensor([k], dtype=torch.int64, device=problem.source.device), progress.transformed()
+            )
 
         steps = progress.steps * len(problem)
         observer(replace(progress, step=k * progress.steps + progress.step, steps=steps, transformed=transformed))

@@ -14,7 +14,7 @@ from pwan.devices.ranks import Place
 from pwan.registration.energy import Energy
 from pwan.registration.loss import Loss
 from pwan.registration.optimisers import network_optimiser, transform_optimiser
-from pwan.registration.sample import Sample
+from pwan.registration.sample import Sample, spread
 from pwan.registration.schedule import Schedule
 from pwan.registration.settings import PwanSettings
 from pwan.registration.setup import Setup, architecture, move_network
@@ -75,7 +75,8 @@ class Game:
         self.energy = Energy(settings, self.transform, identity, coherence, landmarks)
         self.network = PotentialNetwork(architecture(settings), self.transform.dimension, seeds)
         move_network(self.network, device, place.dtype)
-        self.sample = Sample(self.transform, self.reference, self.network, setup.sizes, seeds, place.ranks)
+        masses = setup.masses.own(place)
+        self.sample = Sample(self.transform, self.reference, masses, self.network, setup.sizes, seeds, place.ranks)
         self.loss = Loss(setup, settings, schedule, self.sample, place)
         self.trained = [self.network.parameters, *([self.loss.h] if setup.learned else [])]
         self.network_optimiser = network_optimiser(self.trained, settings)
@@ -127,19 +128,20 @@ class Game:
         Returns:
             L (B,) of this rank's points before the update, and with the penalty the gradient norms (B, q + r).
         """
-        q, r = self.sample.reference_features.shape[1], self.sample.sizes.r
+        q, total = self.sample.reference_features.shape[1], self.sample.totals[1]
         found: Objective
 
         def slope_of_loss(output: Tensor) -> Tensor:
             nonlocal found
             found = self.loss(output[:, :q], output[:, q:])
-            return torch.cat((found.reference_slope, found.source_slope), 1).mul_(-1.0 / r)  # (B, q + r), ascent
+            slope = torch.cat((found.reference_slope, found.source_slope), 1)  # (B, q + r)
+            return slope.mul_(spread(-1.0 / total, slope))  # ascent
 
         penalty = self.loss.penalty_slope if penalised else None
         _, norms = self.network.accumulate_gradient(features, slope_of_loss, penalty, self.network_gradient)
         gradients = [self.network_gradient]
         if found.threshold_slope is not None:
-            gradients.append(-found.threshold_slope * self.loss.h.sign() / r)
+            gradients.append(-found.threshold_slope * self.loss.h.sign() / spread(total, self.loss.h))
         for parameter, gradient in zip(self.trained, self.ranks.sum(*gradients), strict=True):
             parameter.grad = gradient
         self.network_optimiser.step()
@@ -149,8 +151,8 @@ class Game:
         """dL / dtheta (B, P, D) and the threshold (B,) of the source points that this rank sees; features (B, r, F)."""
         output, slope = self.network.output_and_gradient(features)
         found = self.loss(output[:, :0], output)  # the reference does not move
-        # dL/dT(y_j), Eqs. grad_mass and grad_dis, for point masses 1/r
-        at_points = found.source_slope[..., None] * slope / self.sample.sizes.r  # (B, n, D)
+        # dL/dT(y_j), Eqs. grad_mass and grad_dis, for point masses that sum to 1: 1/r each, if they are equal
+        at_points = found.source_slope[..., None] * slope / spread(self.sample.totals[1], slope)  # (B, n, D)
         if self.span is not None:
             at_points = torch.bmm(at_points, self.span)
         return self.sample.transform.parameter_gradient(at_points), found.threshold

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from pwan.devices.ranks import Place
-from pwan.registration.sample import Sample
+from pwan.registration.sample import Sample, spread
 from pwan.registration.schedule import Schedule
 from pwan.registration.settings import PwanSettings
 from pwan.registration.setup import Setup
@@ -51,10 +51,11 @@ class Loss:
             source_output: (B, r).
             of_all: whether these are of all points rather than of the sample.
         """
-        sizes = self.sample.all_sizes if of_all else self.sample.sizes
+        sample = self.sample
+        masses, totals = (sample.all_masses, sample.all_totals) if of_all else (sample.masses, sample.totals)
         threshold, mass = self.threshold(), self.mass
         if mass is not None:
-            mass = mass * (sizes.r / self.sample.all_sizes.r)
+            mass = mass * spread(totals[1] / sample.all_totals[1], mass)
         if threshold is not None and mass is not None and self.ranks.rank > 0:
             mass = torch.zeros_like(mass)  # the term h m counts once
         return objective(
@@ -63,10 +64,13 @@ class Loss:
             self.kind,
             mass=mass,
             threshold=threshold,
+            # in the transform's turn there are no reference points
+            reference_weights=1.0 if masses.reference is None else masses.reference[:, : reference_output.shape[1]],
+            source_weights=1.0 if masses.source is None else masses.source,
             reach=self.schedule.reach,
             fold=self.settings.bound == "fold",
             select=self.ranks.largest_share,
-            totals=sizes,
+            totals=(spread(totals[0], reference_output), spread(totals[1], reference_output)),
         )
 
     def takes_penalty(self, update: int) -> bool:

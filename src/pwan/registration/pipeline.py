@@ -4,7 +4,6 @@ trainer).
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import fields
@@ -18,7 +17,17 @@ from pwan.deformation.kernels import KernelSum
 from pwan.deformation.space import on_space
 from pwan.devices.ranks import Place
 from pwan.normalisation import matches_whole_source, normalise
-from pwan.problem import FAILED, OK, Observer, Progress, RegistrationProblem, RegistrationResult, SpaceMap, check_seeds
+from pwan.problem import (
+    FAILED,
+    OK,
+    ROUNDED,
+    Observer,
+    Progress,
+    RegistrationProblem,
+    RegistrationResult,
+    SpaceMap,
+    check_seeds,
+)
 from pwan.registration.landmarks import Pull
 from pwan.registration.potential import FoundPotential
 from pwan.registration.presets import resolve, resolve_kind
@@ -27,7 +36,7 @@ from pwan.registration.settings import PwanSettings
 from pwan.registration.soft_assignment import soft_assignment
 from pwan.registration.solver import Solver
 from pwan.registration.state import of_problems
-from pwan.transport.objective import Kind
+from pwan.transport.objective import Kind, largest_share
 
 HISTORY = ("loss", "threshold", "gradient_norm")
 
@@ -102,7 +111,7 @@ class Registration:
         """(B, r, D) float64 the source moved by these parameters (the current answer if None), in input coordinates."""
         p = self.solver.answer() if parameters is None else parameters
         t = self.solver.setup.transform
-        return self.frame.apply(self.input.source, t.affine(p), t.translation(p), t.displacement(p))
+        return self.frame.apply(self.input.source, t.final_affine(p), t.translation(p), t.displacement(p))
 
     @torch.no_grad()
     def finish(self) -> RegistrationResult:
@@ -113,7 +122,7 @@ class Registration:
         refined, words = self._refine(answer, transported)
         transformed, affine, translation, displacement = self.frame.bring_back(
             self.input.source,
-            transform.affine(refined),
+            transform.final_affine(refined),
             transform.translation(refined),
             transform.displacement(refined),
         )
@@ -174,13 +183,21 @@ class Registration:
             )
             distance = setup.distance if self.kind == "distance" else None
             refined, said = nearest_point(
-                setup.transform, setup.coherence, answer, setup.reference, mass, distance, nearest, setup.landmarks
+                setup.transform,
+                setup.coherence,
+                answer,
+                setup.reference,
+                mass,
+                distance,
+                nearest,
+                setup.landmarks,
+                setup.masses,
             )
             return self._guarded(refined, answer), [
                 f"{word}; nearest refinement: {after}" for word, after in zip(words, said, strict=True)
             ]
         if self.kind == "distance":
-            mass = transported  # the refinement keeps as many source points as PWAN matched
+            mass = transported  # the refinement keeps as much of the source as PWAN matched
         alone = solver.ranks.size == 1  # then all points are on the device as well
         transform, reference = (
             (solver.transform, solver.game.reference) if alone else (setup.transform, setup.reference)
@@ -188,8 +205,10 @@ class Registration:
         mass = None if mass is None else mass.to(reference.device)
         pull = Pull.of(self.problem, transform, reference, s.pull)
         initial = answer.to(reference.device)
-        refined = soft_assignment(transform, initial, reference, mass, self.soft, self.seeds, pull=pull).cpu()
-        return self._guarded(refined, answer), words
+        refined = soft_assignment(
+            transform, initial, reference, mass, self.soft, self.seeds, pull=pull, weights=self.problem.masses
+        )
+        return self._guarded(refined.cpu(), answer), words
 
     def _guarded(self, refined: Tensor, answer: Tensor) -> Tensor:
         good = refined.isfinite().all(-1).all(-1) & (self.solver.diverged_at == 0).cpu()
@@ -198,7 +217,7 @@ class Registration:
     def space_maps(self, parameters: Tensor) -> list[SpaceMap] | None:
         """The transforms with these parameters (B, P, D) as functions on space; None where V is free at each point."""
         setup, transform = self.solver.setup, self.solver.setup.transform
-        affine, translation = transform.affine(parameters), transform.translation(parameters)
+        affine, translation = transform.final_affine(parameters), transform.translation(parameters)
         if transform.kind != "nonrigid":
             return [*on_space(self.frame, affine, translation, [KernelSum.zero(transform.dimension)] * len(affine))]
         if transform.basis is None or setup.coherence is None:
@@ -213,26 +232,28 @@ class Registration:
 
 
 def matched_points(transformed: Tensor, problem: RegistrationProblem, kind: Kind) -> tuple[Tensor, Tensor]:
-    """Which points carry transported mass once the sets are aligned (appendix "Refinement": Nearest(m), or within h).
+    """Which points have a partner once the sets are aligned (appendix "Refinement": Nearest(m), or within h).
 
-    Of the mass type the m points nearest to the other set, of the distance type those nearer than h, in complete
-    transport all; bool (B, r), (B, q).
+    Of the mass type the points nearest to the other set that make up m, of the distance type those nearer than h, in
+    complete transport all; never a point without mass; bool (B, r), (B, q). Several may have the same partner, which an
+    optimal plan does not allow (``TransportResult.source_share``).
     """
+    sides = (transformed, problem.source_weights), (problem.reference, problem.reference_weights)
+    weights = [torch.ones(points.shape[:2]).double() if given is None else given for points, given in sides]
     if kind == "complete":
-        y, x = (points.new_ones(points.shape[:2], dtype=torch.bool) for points in (transformed, problem.reference))
-        return y, x
+        return weights[0] > 0, weights[1] > 0
     out: tuple[list[Tensor], list[Tensor]] = ([], [])
-    for k, (y, x) in enumerate(zip(transformed, problem.reference, strict=True)):
-        for side, (points, others) in enumerate(((y, x), (x, y))):
-            lengths = torch.from_numpy(KDTree(others.numpy()).query(points.numpy())[0])
+    for k, both in enumerate(zip(transformed, problem.reference, strict=True)):
+        massive = [of_set[k] > 0 for of_set in weights]  # nothing is matched to a point without mass either
+        for side, (points, others) in enumerate((both, both[::-1])):
+            lengths = torch.from_numpy(KDTree(others[massive[1 - side]].numpy()).query(points.numpy())[0])
             if problem.distance is not None:
-                out[side].append(lengths < problem.distance[k])
+                out[side].append((lengths < problem.distance[k]) & massive[side])
                 continue
             assert problem.mass is not None
-            count = math.ceil(float(problem.mass[k]))  # a point that counts in part is matched
-            flags = lengths.new_zeros(len(lengths), dtype=torch.bool)
-            flags[lengths.argsort(stable=True)[:count]] = True
-            out[side].append(flags)
+            each = weights[side][k]
+            share = largest_share(-lengths[None], problem.mass[k : k + 1], each[None])[0]
+            out[side].append(share > (1 - ROUNDED) * each)  # a point that counts in part is matched
     return torch.stack(out[0]), torch.stack(out[1])
 
 

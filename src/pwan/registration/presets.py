@@ -7,8 +7,10 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from typing import Any, Literal
 
+import torch
+
 from pwan.normalisation import matches_whole_source
-from pwan.problem import RegistrationProblem
+from pwan.problem import ROUNDED, RegistrationProblem
 from pwan.registration.settings import PwanSettings
 from pwan.registration.soft_assignment import SOFT_POINTS, SoftSettings
 from pwan.transport.objective import Kind
@@ -17,15 +19,13 @@ from pwan.transport.objective import Kind
 def resolve_kind(problem: RegistrationProblem, wanted: Literal["auto"] | Kind) -> tuple[Kind, RegistrationProblem]:
     """What the discrepancy limits, and the problem with just that limit.
 
-    The mass type without a mass matches all of the smaller set, and so does the distance type without a distance (the
+    The mass type without a mass matches all of the lighter set, and so does the distance type without a distance (the
     paper: "m-PWAN with m = 500 (equivalently d-PWAN with h = +infinity)").
 
     Raises:
         ValueError: the type asks for one limit and the problem states only the other.
     """
-    b, r, _ = problem.source.shape
-    smaller = min(r, problem.reference.shape[1])
-    everything = problem.source.new_full((b,), smaller)
+    everything = problem.lighter
     kind = wanted
     if kind == "auto":
         kind = "distance" if problem.distance is not None and problem.mass is None else "mass"
@@ -34,7 +34,7 @@ def resolve_kind(problem: RegistrationProblem, wanted: Literal["auto"] | Kind) -
     if kind == "distance":
         if problem.distance is not None:
             return "distance", replace(problem, mass=None)
-        if problem.mass is not None and bool((problem.mass < smaller).any()):
+        if problem.mass is not None and bool((problem.mass < everything * ROUNDED).any()):
             raise ValueError(
                 "the distance type needs a distance (the paper's h), but the problem states only a mass; "
                 "give distance, or take the mass type"
@@ -45,13 +45,15 @@ def resolve_kind(problem: RegistrationProblem, wanted: Literal["auto"] | Kind) -
             "the mass type needs a mass (the paper's m, in points), but the problem states only a distance; "
             "give mass, or take the distance type"
         )
-    return "mass", replace(problem, mass=everything if problem.mass is None else problem.mass, distance=None)
+    return "mass", replace(
+        problem, mass=everything if problem.mass is None else problem.mass.minimum(everything), distance=None
+    )
 
 
 def resolve(settings: PwanSettings, problem: RegistrationProblem, kind: Kind) -> tuple[PwanSettings, SoftSettings]:
     """The settings with every None filled in, and those of the soft refinement."""
     whole = kind == "complete" or bool(matches_whole_source(problem).all())
-    equal = problem.source.shape[1] == problem.reference.shape[1]
+    equal = torch.allclose(problem.source_total, problem.reference_total, rtol=1 - ROUNDED, atol=0.0)
     points = problem.source.shape[1]
     soft = SoftSettings.for_case(whole=whole, sampled=points > SOFT_POINTS)
     return settings.for_case(kind, whole=whole, equal=equal, points=points), soft

@@ -48,6 +48,7 @@ def nearest_point(
     distance: Tensor | None,
     settings: NearestSettings,
     pull: Pull | None = None,
+    weights: tuple[Tensor | None, Tensor | None] = (None, None),
 ) -> tuple[Tensor, list[str]]:
     """The paper's refinement (appendix "Refinement"): squared distances to nearest points, by gradient descent.
 
@@ -64,6 +65,8 @@ def nearest_point(
         distance: (B,) h of the distance type, or None.
         settings: of the refinement and of the energy.
         pull: of landmarks, whose energy is added, or None.
+        weights: (B, q) of the reference's points and (B, r) of the source's, by which all means go; None for equal
+            ones.
 
     Returns:
         (B, P, D) parameters, and for each problem what happened, in words.
@@ -76,7 +79,7 @@ def nearest_point(
     identity = torch.eye(d, dtype=initial.dtype, device=initial.device)
     for step in range(settings.steps + 1):
         moved = transform.points(parameters)  # (B, r, D)
-        residual, squared = _nearest_residual(moved, reference, mass, distance, settings.of)
+        residual, squared = _nearest_residual(moved, reference, mass, distance, settings.of, weights)
         coefficients = parameters[:, d + 1 :]
         energy = torch.zeros_like(coefficients)
         if coherence is not None:
@@ -113,23 +116,31 @@ def nearest_point(
 
 
 def _nearest_residual(
-    moved: Tensor, reference: Tensor, mass: Tensor | None, distance: Tensor | None, of: str
+    moved: Tensor,
+    reference: Tensor,
+    mass: Tensor | None,
+    distance: Tensor | None,
+    of: str,
+    weights: tuple[Tensor | None, Tensor | None] = (None, None),
 ) -> tuple[Tensor, Tensor]:
     """Gradient with respect to the moved points (B, r, D) and value (B,) of the mean squared nearest distance; the
     value is NaN where a point is not finite."""
     gradient, values = torch.zeros_like(moved), moved.new_full((len(moved),), torch.nan)
+    given = weights[0] if of == "reference" else weights[1]  # of the points that ask for their nearest
     for k, (y, x) in enumerate(zip(moved, reference, strict=True)):
         if not bool(y.isfinite().all()):
             continue
         asked, offered = (x, y) if of == "reference" else (y, x)
         lengths, nearest = KDTree(offered.numpy()).query(asked.numpy())
         squared, index = torch.from_numpy(lengths).square().to(moved.dtype), torch.from_numpy(nearest)
+        each = torch.ones_like(squared) if given is None else given[k].to(moved.dtype)
+        total = each.sum()
         if distance is not None:
-            weight = (squared <= distance[k] ** 2).to(moved.dtype) / len(squared)
-            values[k] = squared.clamp(max=float(distance[k]) ** 2).mean()
+            weight = each * (squared <= distance[k] ** 2) / total
+            values[k] = (each * squared.clamp(max=float(distance[k]) ** 2)).sum() / total
         else:
-            count = moved.new_tensor(len(squared)) if mass is None else mass[k].clamp(max=len(squared))
-            weight = largest_share(-squared[None], count[None], torch.ones_like(squared)[None])[0] / count
+            count = total if mass is None else mass[k].to(total).minimum(total)
+            weight = largest_share(-squared[None], count[None], each[None])[0] / count
             values[k] = (weight * squared).sum()
         rows = torch.arange(len(asked), dtype=torch.int64, device=asked.device)
         y_rows, x_rows = (index, rows) if of == "reference" else (rows, index)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pwan.choices import KernelKind, Kind, Normalisation, TransformKind
 from pwan.deformation.settings import NEIGHBOURS, Kernel
@@ -38,8 +38,8 @@ class PwanSettings:
         frequency: standard deviation of their frequencies, in radians a unit of length.
         activation_slope: of the leaky ReLU; 0.2 in the released code, 0 (the ReLU) in the paper's text.
         bound: how the output o becomes f. "fold": -|o| (paper). "clamp": -max(o, 0) at the reference and -o at the
-            source, which makes the objective concave in o with the same maximum; it learns several times faster, since
-            the fold at 0 traps the ascent.
+            source, which makes the objective concave in o with the same maximum over all 1-Lipschitz o (not the same
+            value for one o); it learns several times faster, since the fold at 0 traps the ascent.
         threshold: of the mass type. "exact" takes the m largest potentials; "learned" trains h (Algorithm 1).
         threshold_start: the h that a learned threshold begins with.
         penalty: "mean" kappa mean relu(|grad f| - 1)^2 (released code) or "max" kappa max(|grad f|^2, 1) (paper's GP).
@@ -96,6 +96,8 @@ class PwanSettings:
         nearest_of: whose points are matched to their nearest one: those of the "reference" (paper's text) or those of
             the "source" (released code).
     """
+
+    weighted: ClassVar[bool] = True  # a point may count more than another
 
     type: Literal["auto", "mass", "distance", "complete"] = "auto"
     transform: TransformKind = "nonrigid"

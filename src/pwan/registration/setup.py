@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from scipy.spatial import KDTree
 from torch import Tensor
@@ -19,10 +18,11 @@ from pwan.devices.ranks import Place
 from pwan.normalisation import matches_whole_source
 from pwan.problem import RegistrationProblem
 from pwan.registration.landmarks import Pull, equilibrium
-from pwan.registration.sample import Sizes
+from pwan.registration.sample import Masses, Sizes
 from pwan.registration.settings import PwanSettings
 from pwan.transport.potential import PotentialNetwork
 from pwan.transport.settings import Architecture
+from pwan.weights import weighted_median
 
 SPACED = 2000  # points of the reference whose spacing is measured
 
@@ -35,6 +35,7 @@ class Setup:
     Attributes:
         kind: what the discrepancy limits.
         reference: (B, q, D).
+        masses: of both sets' points.
         transform: of the whole source; its own parameters stay those of the identity.
         coherence: with the basis at all source points; None where V = 0.
         mass: (B,) or None.
@@ -48,6 +49,7 @@ class Setup:
 
     kind: Kind
     reference: Tensor
+    masses: Masses
     transform: Transform
     coherence: Coherence | None
     mass: Tensor | None
@@ -109,12 +111,13 @@ def set_up(
     return Setup(
         kind=kind,
         reference=reference,
+        masses=Masses.of(problem, place.dtype),
         transform=transform,
         coherence=coherence,
         mass=None if problem.mass is None else problem.mass.to(place.dtype),
         distance=None if problem.distance is None else problem.distance.to(place.dtype),
         learned=learned,
-        reach=reach(problem.reference, settings.reach) if limited else None,
+        reach=reach(problem.reference, settings.reach, problem.reference_weights) if limited else None,
         span=common_span(problem),
         landmarks=landmarks,
         initial=None if to_begin is None else equilibrium(to_begin, transform, coherence, settings),
@@ -166,7 +169,7 @@ def architecture(settings: PwanSettings) -> Architecture:
     )
 
 
-def reach(reference: Tensor, least: float) -> Tensor:
+def reach(reference: Tensor, least: float, weights: Tensor | None = None) -> Tensor:
     """(B,) how far a source point may be from its partner and still be moved: two spacings of the reference, or more.
 
     What it does to the objective: :func:`pwan.transport.objective.objective`; what for: ``PwanSettings.reach``.
@@ -174,9 +177,11 @@ def reach(reference: Tensor, least: float) -> Tensor:
     Args:
         reference: (B, q, D) on the CPU.
         least: the reach is at least this, in the units of the reference.
+        weights: (B, q) of its points, whose median spacing counts; None for equal ones.
     """
     spacings = []
-    for points in reference.numpy():
-        some = points[:: max(1, len(points) // SPACED)]
-        spacings.append(float(np.median(KDTree(points).query(some, 2)[0][:, 1])))
+    for k, points in enumerate(reference.numpy()):
+        some = slice(None, None, max(1, len(points) // SPACED))
+        of_some = KDTree(points).query(points[some], 2)[0][:, 1]
+        spacings.append(weighted_median(of_some, None if weights is None else weights[k, some].numpy()))
     return 2.0 * reference.new_tensor(spacings).clamp(min=least / 2.0)

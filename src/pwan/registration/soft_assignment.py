@@ -20,6 +20,8 @@ from pwan.deformation.rigid import rigid_fit, rigid_parameters
 from pwan.deformation.transform import Transform, take_rows
 from pwan.randomness import numpy_generator
 from pwan.registration.landmarks import Pull
+from pwan.transport.objective import largest_share
+from pwan.weights import weights_of_rows
 
 Product = Callable[[Tensor], Tensor]
 
@@ -74,11 +76,13 @@ def soft_assignment(
     seeds: list[int],
     observer: Callable[[int, Tensor], None] | None = None,
     pull: Pull | None = None,
+    weights: tuple[Tensor | None, Tensor | None] = (None, None),
 ) -> Tensor:
     """Anneal a two-sided soft assignment with slack, with a closed-form fit of A, t and W in each step.
 
-    Rows and columns of the assignment sum to at most 1, the rest goes to the slack; of the mass type only the m best
-    matched source points keep their rows. Kin to TPS-RPM (Chui & Rangarajan), with the kernel's smooth modes.
+    Rows and columns of the assignment sum to at most the weights of their points, the rest goes to the slack; of the
+    mass type only the best matched source points that make up m keep their rows. Kin to TPS-RPM (Chui & Rangarajan),
+    with the kernel's smooth modes.
 
     Args:
         transform: modes, affine or rigid, of all source points.
@@ -89,6 +93,7 @@ def soft_assignment(
         seeds: one for each problem, for the samples.
         observer: told after each step of its number, from 1, and of the parameters; not of rigid transforms.
         pull: of landmarks, which take part in each fit, whatever the sample and the mass.
+        weights: (B, q) of the reference's points and (B, r) of the source's; None for 1 each.
 
     Returns:
         (B, P, D) parameters; a problem whose fit is singular keeps the initial ones. Of a source that is too large for
@@ -101,7 +106,7 @@ def soft_assignment(
             if observer is not None:
                 observer(before * settings.steps + step, parameters)
 
-        of_sample = _anneal(transform, initial, reference, mass, settings, seeds, sample, observe, pull)
+        of_sample = _anneal(transform, initial, reference, mass, settings, seeds, sample, observe, pull, weights)
         mean += (of_sample - mean) / (sample + 1)
     return mean
 
@@ -121,6 +126,7 @@ def _anneal(
     sample: int,
     observer: Callable[[int, Tensor], None],
     pull: Pull | None = None,
+    weights: tuple[Tensor | None, Tensor | None] = (None, None),
 ) -> Tensor:
     """The soft assignment of one sample; see :func:`soft_assignment`."""
     dtype, device = torch.float64, reference.device
@@ -132,6 +138,8 @@ def _anneal(
     rows = _subsample(r, share, seeds, ("source", sample), device)
     picks = _subsample(q, min(share, SOFT_REFERENCE / q), seeds, ("reference", sample), device)
     y, x = _take(source, rows), _take(reference.to(dtype), picks)
+    a, b = (_masses(of, at, points) for of, at, points in zip(weights, (picks, rows), (x, y), strict=True))
+    total = b.sum(1, keepdim=True)  # (B, 1, 1)
     ones = torch.ones_like(y[..., :1])
     design = torch.cat((y, ones), -1) if basis is None else torch.cat((y, ones, _take(basis, rows)), -1)  # (B, n, p)
     fitted_y, fitted = y, design  # what the fit of a step goes over
@@ -144,7 +152,7 @@ def _anneal(
     current = initial.to(dtype)
     if transform.kind == "rigid":
         current = torch.cat((transform.affine(initial), transform.translation(initial)), 1).to(dtype)
-    kept_mass = None if mass is None else (mass.to(dtype) * share).clamp(max=y.shape[1])
+    kept_mass = None if mass is None else (mass.to(dtype) * share).minimum(total.flatten())
     for step in range(settings.steps):
         annealed = step / max(1, settings.steps - 1)
         sigma = settings.sigma_start * (settings.sigma_end / settings.sigma_start) ** annealed
@@ -152,16 +160,13 @@ def _anneal(
         to_source, to_reference = _kernel(moved, x, sigma)
         v = torch.ones_like(x[..., :1])
         for _ in range(settings.scalings):
-            u = 1.0 / (to_source(v) + settings.slack)  # (B, n, 1)
-            v = 1.0 / (to_reference(u) + settings.slack)  # (B, q, 1)
-        weight = u * to_source(v)  # (B, n, 1) what each source point sends
-        image = u * to_source(v * x)  # (B, n, D), times the weight
-        if kept_mass is not None:
-            rank = weight[..., 0].argsort(dim=1, descending=True, stable=True).argsort(dim=1)
-            keep = (kept_mass[:, None] - rank).clamp(0.0, 1.0)[..., None]  # the point at the threshold in part
-            weight, image = weight * keep, image * keep
+            u = 1.0 / (to_source(a * v) + settings.slack)  # (B, n, 1)
+            v = 1.0 / (to_reference(b * u) + settings.slack)  # (B, q, 1)
+        sent = u * to_source(a * v)  # (B, n, 1) what each source point sends of its mass
+        kept = b if kept_mass is None else largest_share(sent[..., 0], kept_mass, b[..., 0])[..., None]
+        weight, image = sent * kept, u * to_source(a * v * x) * kept  # (B, n, 1); (B, n, D), times the weight
         if pull is not None:
-            of_pairs = y.shape[1] * pull.strength * sigma * pull.weights.to(dtype)
+            of_pairs = total * pull.strength * sigma * pull.weights.to(dtype)
             weight = torch.cat((weight, of_pairs), 1)
             image = torch.cat((image, of_pairs * pull.goals.to(dtype)), 1)
         if transform.kind == "rigid":
@@ -228,6 +233,14 @@ def _subsample(n: int, share: float, seeds: list[int], purpose: tuple[str, int],
     size = max(1, round(share * n))
     rows = [numpy_generator(seed, "refinement", *purpose).choice(n, size, replace=False) for seed in seeds]
     return torch.stack([torch.from_numpy(row) for row in rows]).to(device)
+
+
+def _masses(weights: Tensor | None, rows: Tensor | None, points: Tensor) -> Tensor:
+    """(B, n, 1) of the points (B, n, D) of a sample, whose rows these are."""
+    if weights is None:
+        return torch.ones_like(points[..., :1])
+    weights = weights.to(points)
+    return (weights if rows is None else weights_of_rows(weights, rows))[..., None]
 
 
 def _take(values: Tensor, rows: Tensor | None) -> Tensor:

@@ -17,7 +17,7 @@ from pwan.problem import RegistrationProblem
 from pwan.registration.captured import Captured, may_capture
 from pwan.registration.game import Game, Outcome
 from pwan.registration.optimisers import set_rate
-from pwan.registration.sample import sample_size
+from pwan.registration.sample import sample_size, spread
 from pwan.registration.schedule import Schedule
 from pwan.registration.settings import PwanSettings
 from pwan.registration.setup import move_network, set_up
@@ -105,7 +105,7 @@ class Solver:
                 the time.
 
         Returns:
-            loss, threshold and gradient_norm, each (B,); the loss is for point masses 1/r.
+            loss, threshold and gradient_norm, each (B,); the loss is for a source whose masses sum to 1.
         """
         stage, within, length = self.schedule.stage()
         if within == 0:
@@ -117,7 +117,7 @@ class Solver:
         captured = self.may_capture and not (first or update_transform or on_part)
         outcome = self.captured(turn) if captured else turn()
         record = {  # copies: the next step writes into these tensors
-            "loss": outcome.loss / self.game.sample.sizes.r,
+            "loss": outcome.loss / spread(self.game.sample.totals[1], outcome.loss),
             "threshold": outcome.threshold.clone(),
             "gradient_norm": outcome.gradient_norm.clone(),
         }

@@ -201,6 +201,10 @@ def summary(settings: ScanSettings, outcome: Outcome) -> dict[str, Any]:
         "source": {"file": str(pair.source_file.path), "points": len(pair.source_file.points)},
         "reference": {"file": str(pair.reference_file.path), "points": len(pair.reference_file.points)},
         "registered_points": [len(pair.source), len(pair.reference)],
+        "weights": {
+            "source": "none" if pair.source_weights is None else "even",
+            "reference": "none" if pair.reference_weights is None else "even",
+        },
         "transform": {
             "affine": linear.tolist(),
             "translation": shift.tolist(),

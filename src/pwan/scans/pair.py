@@ -8,12 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
+from pwan import methods
 from pwan.normalisation import EXTENT_RATIO
 from pwan.pointfiles import PointFile, read_points
 from pwan.randomness import numpy_generator
 from pwan.scans.landmarks import Landmarks, locate, read_landmarks
 from pwan.scans.settings import LIMIT, ScanSettings
 from pwan.shapes.surface import sample_surface
+from pwan.weights import even_weights
 
 LEAST_EXTENT_RATIO = 1e-12  # of two sets; below it the smaller one is a point in the frame of the larger one
 LEAST_EXTENT = 1e-30  # of a set, in its units; squares of smaller ones leave float32, and only damaged files hold them
@@ -32,6 +34,8 @@ class Pair:
         reference_rows: (q,) their numbers among the file's points.
         notes: what was decided on the way, in sentences that name the file.
         landmarks: all of their points are registered; None without any.
+        source_weights: (r,) of the registered points, of mean 1; None where each counts once.
+        reference_weights: (q,), the same of the reference.
     """
 
     source_file: PointFile
@@ -42,6 +46,8 @@ class Pair:
     reference_rows: np.ndarray
     notes: tuple[str, ...]
     landmarks: Landmarks | None = None
+    source_weights: np.ndarray | None = None
+    reference_weights: np.ndarray | None = None
 
     @property
     def whole(self) -> bool:
@@ -115,7 +121,24 @@ def read_pair(settings: ScanSettings) -> Pair:
     staying, staying_rows = _part(reference, settings.seed, "reference", notes, rows_in_files[:, 1])
     registered = np.column_stack((y_rows, np.searchsorted(staying_rows, rows_in_files[:, 1])))
     landmarks = Landmarks(rows_in_files, weights, registered) if len(rows_in_files) else None
-    return Pair(source, reference, points, rows, staying, staying_rows, tuple(notes), landmarks)
+    y_weights = _weights(source, settings.source_weights, rows, settings.method, notes)
+    x_weights = _weights(reference, settings.reference_weights, staying_rows, settings.method, notes)
+    return Pair(source, reference, points, rows, staying, staying_rows, tuple(notes), landmarks, y_weights, x_weights)
+
+
+def _weights(file: PointFile, wanted: str, rows: np.ndarray | None, method: str, notes: list[str]) -> np.ndarray | None:
+    """The weights of these rows of a file's points, of mean 1; None where each counts once, as points do that were
+    drawn on its surface (``rows`` None)."""
+    faces = file.triangles if file.triangles is not None and len(file.triangles) else None
+    even = wanted == "even" or (wanted == "auto" and faces is not None and methods.takes_weights(method))
+    if rows is None or not even:
+        return None
+    weights = even_weights(file.points, faces)[rows]
+    by = "local density" if faces is None else "the areas of their faces"
+    notes.append(
+        f"{file.path.name}: the points count by {by}, from {weights.min():.2g} to {weights.max():.2g} times the mean"
+    )
+    return weights / weights.mean()
 
 
 def _part(file: PointFile, seed: int, name: str, notes: list[str], needed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

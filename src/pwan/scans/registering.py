@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,12 +21,18 @@ from pwan.begin.estimate import Limits, estimate_limits, spacing_of
 from pwan.begin.landmark_start import start_by_landmarks
 from pwan.begin.sliding import SlidingCheck, check_sliding
 from pwan.begin.start import Start
-from pwan.problem import OK, Observer, RegistrationProblem
-from pwan.registration.flexibility import chosen_options, measure_fit
+from pwan.problem import OK, ROUNDED, Observer, RegistrationProblem
+from pwan.registration.flexibility import CLEAR_DISTANCE, chosen_options, measure_fit
 from pwan.scans.output import Outcome, check_output, write_output
 from pwan.scans.pair import Pair, doubtful_units, read_pair
 from pwan.scans.settings import ScanSettings
-from pwan.scans.verdict import BEYOND, SLID, LandmarkResidual, Measured, judge, settled, unevenness
+from pwan.scans.verdict import BEYOND, HALF, SLID, LandmarkResidual, Measured, judge, settled, unevenness
+
+# |log| of lengths between neighbours up to which a registration of all of the smaller set may stand against an estimate
+# that matches less: right ones of the packaged pairs that serve for tuning were below .52, two cropped shapes forced
+# onto each other lie farther apart than ``CLEAR_DISTANCE`` or stretch more
+WHOLE_STRETCH = 0.55
+MESH_DISTANCE = 3.0  # in place of CLEAR_DISTANCE: the spacing of a mesh's vertices differs from place to place
 
 FOLDED_POINTS = 20_000  # about so many points of the source are checked for folds of the map; chosen by eye
 
@@ -72,27 +79,15 @@ def register_files(settings: ScanSettings, *, tell: Tell = print, observer: Obse
         by_distance = settings.type_of_method() == "distance"
         mass, distance = (None, limits.distance) if by_distance else (limits.mass, None)
 
-    def run(source: np.ndarray) -> Any:
-        return register(
-            source,
-            pair.reference,
-            mass=mass,
-            distance=distance,
-            landmarks=None if pair.landmarks is None else pair.landmarks.for_register,
-            source_faces=pair.source_faces,
-            reference_faces=pair.reference_faces,
-            method=settings.method,
-            seed=settings.seed,
-            observer=observer,
-            **settings.method_options(),
-        )
+    def run(source: np.ndarray, mass: float | None) -> Any:
+        return _run(settings, pair, source, mass, distance, observer)
 
-    result = run(moved)
+    result, mass, limits = _match(settings, pair, moved, mass, limits, run, tell)
     check = _check_sliding(settings, pair, moved, result)
     if check is not None and check.ratio < SLID and settings.init == "auto" and pair.landmarks is None:
         nearer = check.start
         tell(f"it has slid along the reference, so once more, {nearer.reason} ...")
-        second_result = run(nearer.apply(moved))
+        second_result = run(nearer.apply(moved), mass)
         second_check = _check_sliding(settings, pair, moved, second_result)
         if second_check is not None and second_check.ratio > check.ratio:
             start, result, check = nearer if start is None else start.then(nearer), second_result, second_check
@@ -101,6 +96,62 @@ def register_files(settings: ScanSettings, *, tell: Tell = print, observer: Obse
     for note in write_output(settings, outcome):
         tell(note)
     return outcome
+
+
+def _run(
+    settings: ScanSettings,
+    pair: Pair,
+    source: np.ndarray,
+    mass: float | None,
+    distance: float | None,
+    observer: Observer | None,
+) -> Any:
+    """One registration of the pair, its source at the start."""
+    return register(
+        source,
+        pair.reference,
+        mass=mass,
+        distance=distance,
+        landmarks=None if pair.landmarks is None else pair.landmarks.for_register,
+        source_faces=pair.source_faces,
+        reference_faces=pair.reference_faces,
+        source_weights=pair.source_weights,
+        reference_weights=pair.reference_weights,
+        method=settings.method,
+        seed=settings.seed,
+        observer=observer,
+        **settings.method_options(),
+    )
+
+
+def _match(
+    settings: ScanSettings,
+    pair: Pair,
+    moved: np.ndarray,
+    mass: float | None,
+    limits: Limits | None,
+    run: Callable[[np.ndarray, float | None], Any],
+    tell: Tell,
+) -> tuple[Any, float | None, Limits | None]:
+    """The registration, and the mass that it matched: all of the smaller set where an estimate says less and yet all of
+    it fits, since a limb that moved far costs the estimate some."""
+    smaller = min(len(pair.source), len(pair.reference))
+    if limits is not None and mass is not None and HALF * smaller < mass < smaller and _may_bend(settings):
+        tell("a limb that moved far may have cost the estimate some, so all is tried first ...")
+        result = run(moved, None)
+        fit = measure_fit(pair.source, result.transformed, pair.reference, smaller)
+        meshes = pair.source_faces is not None and pair.reference_faces is not None
+        near = fit.distance <= (MESH_DISTANCE if meshes else CLEAR_DISTANCE)
+        if result.status == OK and near and fit.stretch <= WHOLE_STRETCH:
+            tell(f"mass: all {smaller} of the smaller set, which fit within {fit.distance:.2g} spacings")
+            reason = f"{limits.reason}; but all {smaller} of the smaller set fit"
+            return result, float(smaller), replace(limits, mass=float(smaller), reason=reason)
+    return run(moved, mass), mass, limits
+
+
+def _may_bend(settings: ScanSettings) -> bool:
+    """Whether the method chooses the flexibility itself, and matches a mass."""
+    return settings.method_options().get("flexibility") == "auto" and settings.type_of_method() != "distance"
 
 
 def _mass(settings: ScanSettings, pair: Pair) -> float | None:
@@ -147,7 +198,13 @@ def _limits(settings: ScanSettings, moved: np.ndarray, pair: Pair) -> Limits | N
         return None
     if settings.type_of_method() == "complete":
         return None
-    return estimate_limits(moved, pair.reference, seed=settings.seed)
+    return estimate_limits(
+        moved,
+        pair.reference,
+        source_weights=pair.source_weights,
+        reference_weights=pair.reference_weights,
+        seed=settings.seed,
+    )
 
 
 def _outcome(
@@ -177,23 +234,37 @@ def _outcome(
         distance, nearest = tree.query(points)
         reach = on_matched.max() if matched.any() else 0.0  # what counted as matched among the registered
         all_matched = distance <= reach
-    smaller = min(len(pair.source), len(pair.reference))
+    smaller = min(len(pair.source), len(pair.reference))  # also where they are weighted, by weights of mean 1
+    masses = np.ones(len(pair.source)) if pair.source_weights is None else pair.source_weights
     measured = Measured(
         failed="" if result.status == OK else result.stop_reason,
-        matched=float(matched.mean()),
-        of_smaller=float(matched.sum()) / smaller,
+        matched=float(np.average(matched, weights=masses)),
+        of_smaller=float(masses[matched].sum()) / smaller,
         residual=float(np.median(on_matched)),
         tail=float(np.quantile(on_matched, 0.95)),
         spacing=spacing_of(pair.reference),
         folded=None if transform is None else transform.folded(at_start[:: max(1, len(at_start) // FOLDED_POINTS)]),
         settled=settled(result.history.get("loss", [])),
-        at_bound=limits is not None and mass is not None and mass >= smaller,
+        at_bound=limits is not None and mass is not None and mass >= smaller * ROUNDED,
         doubt=doubt,
         estimated=limits is not None,
         landmarks=_landmarks(pair, points),
         slide_ratio=slide_ratio,
-        unevenness=unevenness(pair.source, result.transformed, pair.reference, matched),
-        fit=measure_fit(pair.source, result.transformed, pair.reference, max(1.0, float(matched.sum()))),
+        unevenness=unevenness(
+            pair.source,
+            result.transformed,
+            pair.reference,
+            matched,
+            evened=(pair.source_weights is not None, pair.reference_weights is not None),
+        ),
+        fit=measure_fit(
+            pair.source,
+            result.transformed,
+            pair.reference,
+            max(1.0, float(masses[matched].sum())),
+            pair.source_weights,
+            pair.reference_weights,
+        ),
         beyond=_beyond(result.transformed, pair.reference),
         choice=result.choice,
     )
@@ -209,7 +280,7 @@ def _outcome(
         matched=all_matched,
         partner=nearest,
         distance=distance,
-        weight=_weights(matched, distance, mass) if pair.whole else all_matched.astype(np.float64),
+        weight=_weights(matched, distance, mass, masses) if pair.whole else all_matched.astype(np.float64),
         measured=measured,
         verdict=judge(measured),
         method_settings=_used(settings, pair, mass, distance_limit, result.choice),
@@ -256,10 +327,11 @@ def _landmarks(pair: Pair, points: np.ndarray) -> LandmarkResidual | None:
     return LandmarkResidual(len(distances), float(np.median(distances)), float(distances.max()), farthest)
 
 
-def _weights(matched: np.ndarray, distance: np.ndarray, mass: float | None) -> np.ndarray:
+def _weights(matched: np.ndarray, distance: np.ndarray, mass: float | None, masses: np.ndarray) -> np.ndarray:
     """(N,) 1 for matched points, but what is left of the mass for the one farthest away; 0 for the others."""
     weight = matched.astype(np.float64)
-    if mass is not None and 0 < weight.sum() - mass < 1:
+    if mass is not None and matched.any():
         worst = np.flatnonzero(matched)[distance[matched].argmax()]
-        weight[worst] -= weight.sum() - mass
+        beyond = (masses[matched].sum() - mass) / masses[worst]
+        weight[worst] -= beyond if 0 < beyond < 1 else 0.0
     return weight

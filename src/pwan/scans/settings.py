@@ -32,6 +32,10 @@ class ScanSettings:
             "none" starts from the files as they are.
         scale: look for a scale too (and a shift, also with init="none"), for files in different units.
         sample: register this many points drawn on the source's surface (it must have faces), and move its vertices.
+        source_weights: "even": the file's points count as an even sample of its shape, a vertex by the areas of its
+            faces, in a file without faces a point by its local density; "none": each point counts once; "auto": "even"
+            for a file with faces, "none" without, and where the method takes no weights.
+        reference_weights: the same of the reference.
         method: a method of ``pwan.methods``.
         method_settings: what differs from the method's defaults.
         seed: the same seed gives the same result.
@@ -56,6 +60,8 @@ class ScanSettings:
     init: Literal["auto", "none"] = "auto"
     scale: bool = False
     sample: int | None = None
+    source_weights: Literal["auto", "even", "none"] = "auto"
+    reference_weights: Literal["auto", "even", "none"] = "auto"
     method: str = "pwan"
     method_settings: dict[str, Any] = field(default_factory=dict)
     seed: int = 0
@@ -78,6 +84,8 @@ class ScanSettings:
             raise ValueError(f"method {self.method} matches all of both sets; leave mass and distance out")
         if self.landmarks is not None:
             methods.check_landmarks(self.method)
+        if "even" in (self.source_weights, self.reference_weights):
+            methods.check_weights(self.method)
 
     def chosen(self) -> Any:
         """The method's settings, checked."""

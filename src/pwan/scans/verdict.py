@@ -164,7 +164,8 @@ def judge(measured: Measured) -> Verdict:
     if measured.unevenness > UNEVEN:
         warnings.append(
             f"the density of one set against the other differs by a factor of {measured.unevenness:.2g} in point "
-            "distances from place to place, and dense places draw the source: thin the sets to an even spacing"
+            "distances from place to place, and dense places draw the source: take source_weights=even "
+            "reference_weights=even, or thin the sets to an even spacing"
         )
     return Verdict(not warnings, tuple(sentences), tuple(warnings))
 
@@ -203,7 +204,13 @@ def _judge_landmarks(residual: LandmarkResidual, spacing: float, sentences: list
     return max(residual.median, residual.largest) > FAR * spacing
 
 
-def unevenness(source: np.ndarray, moved: np.ndarray, reference: np.ndarray, matched: np.ndarray) -> float:
+def unevenness(
+    source: np.ndarray,
+    moved: np.ndarray,
+    reference: np.ndarray,
+    matched: np.ndarray,
+    evened: tuple[bool, bool] = (False, False),
+) -> float:
     """How much the ratio of the two sets' spacings differs from place to place, at least 1: the 90th over the 10th
     percentile over the matched points; 1 for sets too small to tell.
 
@@ -212,6 +219,8 @@ def unevenness(source: np.ndarray, moved: np.ndarray, reference: np.ndarray, mat
         moved: (N, D) the source after the registration.
         reference: (q, D).
         matched: (N,) bool.
+        evened: whether the source's and the reference's points were weighted by the room around them, so that no place
+            of theirs is denser than another.
     """
     y, rows = np.unique(source, axis=0, return_index=True)
     x = np.unique(reference, axis=0)
@@ -221,8 +230,9 @@ def unevenness(source: np.ndarray, moved: np.ndarray, reference: np.ndarray, mat
     rows = rows[:: max(1, len(rows) // UNEVEN_POINTS)]
     tree = KDTree(x)
     nearest = tree.query(moved[rows])[1]
-    y_spacing = KDTree(y).query(source[rows], NEIGHBOURS + 1)[0][:, -1]
-    x_spacing = tree.query(x[nearest], NEIGHBOURS + 1)[0][:, -1]
+    ones = np.ones(len(rows))
+    y_spacing = ones if evened[0] else KDTree(y).query(source[rows], NEIGHBOURS + 1)[0][:, -1]
+    x_spacing = ones if evened[1] else tree.query(x[nearest], NEIGHBOURS + 1)[0][:, -1]
     low, high = np.quantile(x_spacing / y_spacing, (0.1, 0.9))
     return float(high / low)
 

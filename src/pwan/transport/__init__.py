@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # neural imports this module, and torch takes seconds to load
 
 # Share of the mass: a sum of float32 weights and the same sum computed elsewhere differ by about this much.
 MASS_TOLERANCE = 1e-6
+LARGEST = 1e150  # of coordinates and weights
 
 
 @dataclass(frozen=True)
@@ -29,18 +30,36 @@ class TransportResult:
         plan: exact solver: (q, r) float64, plan[i, j] is the mass carried between reference i and source j; else None.
         potential: neural solver: maps (N, D) points in input coordinates (array or tensor) to their (N,) values, an
             array in input units; its method ``gradient`` maps them to the (N, D) gradients. Else None.
-        lower_bound: neural solver: the objective at f / max(1, gradient_norm), at most the exact value as far as the
-            gradient norm was measured (see ``gradient_norm``); for the exact solver the value itself.
+        lower_bound: neural solver: at most the exact value, by duality: the objective at values of the potential that
+            were lowered until no pair of a reference and a source point breaks the slope limit of 1, or at plain
+            nearest distances where these give more. It may lie above ``value``, and is often the better estimate. For
+            the exact solver the value itself.
+        checked_pairs: neural solver: the share of the pairs that ``lower_bound`` rests on. 1: it is proved, to
+            rounding. Below 1 (more pairs than the option ``certificate_pairs``) it holds as far as the sample tells.
+            None for the exact solver.
         gradient_norm: neural solver: the largest norm of the potential's gradient at every point of both sets and at
-            random points of segments between them (option ``certificate_points``). The Lipschitz constant elsewhere
-            can be larger, so the bound is as good as this sample; None for the exact solver.
+            random points of segments between them (option ``certificate_points``). ``value`` exceeds the exact value
+            where the slope exceeds 1, here or at points that were not looked at; None for the exact solver.
+        doubt: neural solver: in words, where ``value`` and ``lower_bound`` are more than a tenth apart; else None.
     """
 
     value: float
     plan: np.ndarray | None = field(default=None, repr=False)
     potential: Potential | None = field(default=None, repr=False)
     lower_bound: float | None = None
+    checked_pairs: float | None = None
     gradient_norm: float | None = None
+    doubt: str | None = None
+
+    @property
+    def source_share(self) -> np.ndarray | None:
+        """(r,) the mass that the plan carries of each source point, in units of the weights; None without a plan."""
+        return None if self.plan is None else self.plan.sum(0)
+
+    @property
+    def reference_share(self) -> np.ndarray | None:
+        """(q,) the mass that the plan carries to each reference point; None without a plan."""
+        return None if self.plan is None else self.plan.sum(1)
 
 
 @dataclass(frozen=True)
@@ -50,8 +69,8 @@ class TransportProblem:
     Attributes:
         reference: (q, D).
         source: (r, D).
-        reference_weights: (q,), not negative, of positive total.
-        source_weights: (r,), not negative, of positive total.
+        reference_weights: (q,), not negative, of positive total; none above what can be carried.
+        source_weights: (r,), not negative, of positive total; none above what can be carried.
         mass: the mass to carry, or None.
         distance: the threshold h in the units of the points, or None.
     """
@@ -134,17 +153,23 @@ def check_problem(
     b = _weights("source_weights", source_weights, len(y))
     if mass is not None and distance is not None:
         raise ValueError("give mass or distance, not both: the first fixes how much is carried, the second how far")
-    if distance is not None:
-        return TransportProblem(x, y, a, b, mass=None, distance=_positive("distance", distance))
     total = float(min(a.sum(), b.sum()))
+    if distance is not None:
+        h = _positive("distance", distance)
+        return TransportProblem(x, y, *_clipped(a, b, total), mass=None, distance=h)
     if mass is None:
-        return TransportProblem(x, y, a, b, mass=total, distance=None)
+        return TransportProblem(x, y, *_clipped(a, b, total), mass=total, distance=None)
     m = _positive("mass", mass)
     if m > total * (1 + MASS_TOLERANCE):
         raise ValueError(
             f"mass can be at most the total weight of the lighter set, {total:g}, got {m:g}; give a smaller mass"
         )
-    return TransportProblem(x, y, a, b, mass=min(m, total), distance=None)
+    return TransportProblem(x, y, *_clipped(a, b, min(m, total)), mass=min(m, total), distance=None)
+
+
+def _clipped(a: np.ndarray, b: np.ndarray, mass: float) -> tuple[np.ndarray, np.ndarray]:
+    """No point carries more than is carried in all; a larger weight would only take the digits of the others."""
+    return np.minimum(a, mass), np.minimum(b, mass)
 
 
 def _points(name: str, value: Any) -> np.ndarray:
@@ -161,6 +186,8 @@ def _points(name: str, value: Any) -> np.ndarray:
             f"{name} must be finite, but {int(bad.sum())} of its {len(points)} points hold NaN or infinity (the first "
             f"is row {int(bad.argmax())}); remove these rows"
         )
+    if (largest := float(np.abs(points).max())) > LARGEST:
+        raise ValueError(f"{name} holds numbers up to {largest:.3g}, whose squares overflow; give larger units")
     return points
 
 
@@ -174,6 +201,8 @@ def _weights(name: str, value: Any, n: int) -> np.ndarray:
         raise ValueError(f"{name} must hold one weight for each of the {n} points, got shape {weights.shape}")
     if not np.isfinite(weights).all() or (weights < 0).any():
         raise ValueError(f"{name} must be finite and not negative, got values from {weights.min()} to {weights.max()}")
+    if weights.max() > LARGEST:
+        raise ValueError(f"{name} holds weights up to {weights.max():.3g}, whose sum may overflow; divide all weights")
     if weights.sum() == 0:
         raise ValueError(f"{name} must not all be zero: there is nothing to carry")
     return weights

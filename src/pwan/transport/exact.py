@@ -15,6 +15,8 @@ from scipy.spatial.distance import cdist
 
 from pwan.transport import TransportProblem
 
+SPAN = 1e7  # beyond this ratio of distances the larger ones are tried as if they were all the same
+
 
 @dataclass(frozen=True)
 class ExactSettings:
@@ -37,22 +39,48 @@ def solve(problem: TransportProblem, settings: ExactSettings) -> tuple[float, np
     Raises:
         RuntimeError: the network simplex ran out of iterations.
     """
-    # scaled to order 1, because the solver compares costs with an absolute epsilon; a power of two rounds nothing
-    cost = cdist(problem.reference, problem.source)  # (q, r)
-    unit = _power_of_two(cost.max())
-    weight = _power_of_two(max(problem.reference_weights.max(), problem.source_weights.max()))
-    a, b, d = problem.reference_weights / weight, problem.source_weights / weight, cost / unit
-    limit = settings.max_iterations
-    if problem.distance is not None:
-        plan = _distance_plan(d, a, b, problem.distance / unit, limit) * weight
-        return float((plan * (cost - problem.distance)).sum()), plan
-    assert problem.mass is not None
-    plan = _mass_plan(d, a, b, problem.mass / weight, limit) * weight
+    cost, limit = cdist(problem.reference, problem.source), settings.max_iterations  # (q, r)
+    a, b, h, m = problem.reference_weights, problem.source_weights, problem.distance, problem.mass
+    if h is not None and not _uniform(a, b):
+        a, b = _within_reach(cost < h, a, b)
+    # scaled to order 1, because the solver compares numbers with an absolute epsilon; a power of two rounds nothing
+    weight = _power_of_two(max(a.max(), b.max()))
+    a, b = a / weight, b / weight
+    if h is not None:
+        unit = _power_of_two(min(h, cost.max()))
+        plan = _distance_plan(cost / unit, a, b, h / unit, limit) * weight
+        return float((plan * (cost - h)).sum()), plan
+    assert m is not None
+    for cap in _caps(cost):
+        unit = _power_of_two(cap)
+        plan = _mass_plan(np.minimum(cost, cap) / unit, a, b, m / weight, limit) * weight
+        if not plan[cost > cap].any():  # a best plan of the capped costs that uses none of them is a best plan
+            break
     return float((plan * cost).sum()), plan
+
+
+def _within_reach(near: np.ndarray, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Each weight, clipped at all that the points nearer than h can take: so much more is not carried and would only
+    take the digits of the others.
+    """
+    a = np.minimum(a, near @ b)
+    return a, np.minimum(b, a @ near)
+
+
+def _caps(cost: np.ndarray) -> list[float]:
+    """Bounds of the costs to be tried one after the other, so that an outlier does not take the digits of the others:
+    the largest cost alone, unless it is beyond ``SPAN`` times the usual distance of nearest points.
+    """
+    largest, nearest = float(cost.max()), cost.min(1)
+    usual = float(np.median(nearest[nearest > 0])) if (nearest > 0).any() else largest
+    steps = int(np.log10(max(largest / usual, 1.0)) / np.log10(SPAN)) if usual > 0 else 0
+    return [usual * SPAN**k for k in range(1, steps + 1)] + [largest]
 
 
 def _distance_plan(cost: np.ndarray, a: np.ndarray, b: np.ndarray, h: float, limit: int) -> np.ndarray:
     gain = np.minimum(cost - h, 0.0)  # (q, r); a pair farther apart than h is left out at no cost
+    if not (gain < 0).any():
+        return np.zeros_like(cost)
     if _uniform(a, b):
         # with equal weights some optimal plan is an assignment, which is found several times faster
         rows, columns = linear_sum_assignment(gain)

@@ -5,7 +5,8 @@ a learned one (``objective``). All problems of a call run as one batch, each wit
 
 The paper bounds f by -|o|, whose fold at o = 0 can trap the ascent: two arcs with h = 0.4 stay 10% short, and one run
 in eight on the fish 70%. With max(o, 0) at the reference points and o itself at the source points (where f > 0 only
-loses), the objective is concave in the function o and has the same maximum: the same arcs end within 0.4%.
+loses), the objective is concave in the function o and has the same maximum over all 1-Lipschitz o: the same arcs end
+within 0.4%.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from pwan.arrays import real_array
 from pwan.randomness import numpy_generator
 from pwan.surroundings import undisturbed
 from pwan.transport import TransportProblem, TransportResult
+from pwan.transport.duality import feasible, nearest_points, sampled_rows, steepest_pairs
 from pwan.transport.objective import Kind, objective
 from pwan.transport.potential import PotentialNetwork
 from pwan.transport.settings import NeuralSettings
@@ -33,6 +35,12 @@ INITIAL_OUTPUT = 0.1  # of the network, in RMS radii: above 0 reference points h
 # Share of the updates over which kappa rises, chosen by eye. A stiff penalty from the start triples the updates that
 # are needed (benchmarks/README.md, "Precision of the partial Wasserstein values").
 RISE = 0.7
+# Of the segments, these shares lie between near neighbours and between the pairs that were last found the steepest: an
+# isolated pair that no random segment hits would otherwise be as steep as the objective likes.
+NEAR, STEEP = 0.25, 0.25
+LOOK = 50  # updates from one search for the steepest pairs to the next
+LOOKED = 2**20  # pairs of each problem that a search looks at
+DOUBT = 0.1  # value and lower bound are of one opinion if they differ by less than this share of the larger
 
 
 @dataclass(frozen=True)
@@ -151,9 +159,10 @@ def solve(
             f"problems of one batch need the same numbers of points, got {sorted(sizes)}; solve them apart"
         )
     order = sorted(range(len(problems)), key=lambda i: problems[i].mass is None)
-    batch = _standardise([problems[i] for i in order], torch.device(settings.device))
+    ordered = [problems[i] for i in order]
+    batch = _standardise(ordered, torch.device(settings.device))
     network = _train(batch.to(torch.float32), settings, observer)
-    results = _certify(batch, _in_double(network), settings)
+    results = _certify(ordered, batch, _in_double(network), settings)
     return [results[order.index(i)] for i in range(len(problems))]
 
 
@@ -187,9 +196,10 @@ def _train(batch: _Batch, settings: NeuralSettings, observer: Callable[[int, int
     network.parameters[:, -1] = INITIAL_OUTPUT
     network.parameters.grad = gradient = torch.zeros_like(network.parameters)
     optimiser = torch.optim.Adam([network.parameters], lr=settings.step_size, betas=(0.9, 0.99), fused=True)
-    generator = numpy_generator(settings.seed, "segments")
+    segments = _Segments(batch, numpy_generator(settings.seed, "segments"))
     features = network.features(batch.points)  # (B, q + r, F)
     no_slope = features.new_zeros(b, settings.segment_points)
+    output = network.output(features)
     for update in range(settings.updates):
         done = update / settings.updates
         cosine = 0.5 + 0.5 * math.cos(math.pi * done)
@@ -204,21 +214,55 @@ def _train(batch: _Batch, settings: NeuralSettings, observer: Callable[[int, int
         def slope_of_penalty(norms: Tensor, kappa: float = kappa) -> Tensor:
             return (norms - 1).clamp_(min=0.0).mul_(2 * kappa / norms.shape[1])
 
-        segments = network.features(_segments(batch, settings.segment_points, generator))  # (B, s, F)
-        network.accumulate_gradient(torch.cat((features, segments), 1), slope_of_loss, slope_of_penalty, gradient)
+        if update % LOOK == 0:
+            segments.look(output[:, :n], settings.segment_points)
+        between = network.features(segments.draw(settings.segment_points))  # (B, s, F)
+        output, _ = network.accumulate_gradient(
+            torch.cat((features, between), 1), slope_of_loss, slope_of_penalty, gradient
+        )
         optimiser.step()
         if observer:
             observer(update + 1, settings.updates)
     return network
 
 
-def _segments(batch: _Batch, count: int, generator: np.random.Generator) -> Tensor:
-    """Random points of random segments between the sets, (B, count, D); the same draws in every problem."""
-    r = batch.points.shape[1] - batch.q
-    start = torch.from_numpy(generator.integers(batch.q, size=count))
-    end = torch.from_numpy(generator.integers(r, size=count)) + batch.q
-    at = torch.from_numpy(generator.random(count)).to(batch.points)[:, None]
-    return torch.lerp(batch.points[:, start], batch.points[:, end], at)
+class _Segments:
+    """Random points of segments between the sets: any two points, near neighbours, and the steepest pairs."""
+
+    def __init__(self, batch: _Batch, generator: np.random.Generator) -> None:
+        self.batch, self.generator = batch, generator
+        self.x, self.y = batch.points[:, : batch.q], batch.points[:, batch.q :]
+        near = []
+        for x, y in zip(self.x, self.y, strict=True):
+            of_x, of_y = nearest_points(x, y)[1], nearest_points(y, x)[1]
+            own_x, own_y = (torch.arange(len(side), dtype=torch.int64, device=side.device) for side in (x, y))
+            near.append(torch.stack((torch.cat((own_x, of_y)), torch.cat((of_x, own_y)))))
+        self.near = torch.stack(near)  # (B, 2, q + r) rows of the reference and of the source
+        self.steep = self.near
+
+    def look(self, output: Tensor, count: int) -> None:
+        """Find the pairs between which f, by this output (B, q + r), is now the steepest."""
+        q = self.batch.q
+        rows = sampled_rows(q, self.y.shape[1], LOOKED, self.generator).to(output.device)
+        f, steep = -output.clamp(min=0.0), []
+        for k, (x, y) in enumerate(zip(self.x[:, rows], self.y, strict=True)):
+            pairs = steepest_pairs(x, y, f[k, rows], f[k, q:], count)
+            steep.append(torch.stack((rows[pairs[0]], pairs[1])))
+        self.steep = torch.stack(steep)  # (B, 2, count)
+
+    def draw(self, count: int) -> Tensor:
+        """(B, count, D); the same draws in every problem."""
+        shares = [round(count * NEAR), round(count * STEEP)]
+        ends = [self._any(count - sum(shares))]
+        for pairs, size in zip((self.near, self.steep), shares, strict=True):
+            ends.append(pairs[..., torch.from_numpy(self.generator.integers(pairs.shape[2], size=size))])
+        start, end = torch.cat(ends, 2)[..., None].expand(-1, -1, -1, self.x.shape[2]).unbind(1)
+        at = torch.from_numpy(self.generator.random(count)).to(self.x)[:, None]
+        return torch.lerp(self.x.gather(1, start), self.y.gather(1, end), at)
+
+    def _any(self, count: int) -> Tensor:
+        ends = [torch.from_numpy(self.generator.integers(side.shape[1], size=count)) for side in (self.x, self.y)]
+        return torch.stack(ends).to(self.near).expand(len(self.x), -1, -1)
 
 
 def _in_double(network: PotentialNetwork) -> PotentialNetwork:
@@ -228,19 +272,23 @@ def _in_double(network: PotentialNetwork) -> PotentialNetwork:
     return double
 
 
-def _certify(batch: _Batch, network: PotentialNetwork, settings: NeuralSettings) -> list[TransportResult]:
+def _certify(
+    problems: Sequence[TransportProblem], batch: _Batch, network: PotentialNetwork, settings: NeuralSettings
+) -> list[TransportResult]:
     """Values, gradient norms and lower bounds in float64, in input units."""
-    segments = _segments(batch, settings.certificate_points, numpy_generator(settings.seed, "certificate"))
-    n = batch.points.shape[1]
-    output, gradient = network.output_and_gradient(network.features(torch.cat((batch.points, segments), 1)))
+    n, generator = batch.points.shape[1], numpy_generator(settings.seed, "certificate")
+    segments = _Segments(batch, generator)
+    features = network.features(batch.points)
+    segments.look(network.output(features), settings.certificate_points)
+    between = network.features(segments.draw(settings.certificate_points))
+    output, gradient = network.output_and_gradient(torch.cat((features, between), 1))
     norm = gradient.norm(dim=-1).amax(1)  # (B,); |grad f| is |grad o|, or 0 where f is clipped
-    unit = batch.carried * batch.scale
     value, _, threshold = batch.evaluate(output[:, :n], clip_reference=True)
-    # f / |grad f| is 1-Lipschitz, so the objective there is at most the discrepancy; not value / norm, as h stays
-    bound, _, _ = batch.evaluate(output[:, :n] / norm.clamp(min=1.0)[:, None], clip_reference=True)
     if not bool(torch.isfinite(value).all()):
         raise RuntimeError(f"the updates of the potential diverged; lower step_size (it is {settings.step_size})")
-    m = len(batch.mass)
+    f = output[:, : batch.q].clamp(min=0.0).minimum(threshold[:, None]).neg()
+    bound, checked = _lower_bound(problems, batch, f, settings.certificate_pairs, generator)
+    unit, m = batch.carried * batch.scale, len(batch.mass)
     value, bound = (  # what the theorems promise, where rounding leaves a last digit
         torch.cat((values[:m].clamp(min=0.0), values[m:].clamp(max=0.0))) for values in (value, bound)
     )
@@ -249,7 +297,44 @@ def _certify(batch: _Batch, network: PotentialNetwork, settings: NeuralSettings)
             value=float(value[i] * unit[i]),
             potential=Potential(network.only(i), batch.centre[i : i + 1], float(batch.scale[i]), float(threshold[i])),
             lower_bound=float(bound[i] * unit[i]),
+            checked_pairs=checked,
             gradient_norm=float(norm[i]),
+            doubt=_doubt(float(value[i] * unit[i]), float(bound[i] * unit[i])),
         )
         for i in range(len(value))
     ]
+
+
+def _doubt(value: float, bound: float) -> str | None:
+    if abs(value - bound) <= DOUBT * max(abs(value), abs(bound)):
+        return None
+    why = (
+        "the potential has not learned what is proved: more updates may help, if the distances are not far smaller "
+        "than the sets"
+        if value < bound
+        else "the potential may be steeper than 1 somewhere: raise kappa, segment_points or updates"
+    )
+    return f"the value is {value:.4g}, but {bound:.4g} is the lower bound; {why}; solver='exact' settles it"
+
+
+def _lower_bound(
+    problems: Sequence[TransportProblem], batch: _Batch, f: Tensor, pairs: int, generator: np.random.Generator
+) -> tuple[Tensor, float]:
+    """(B,) the objective at feasible values made of the potential f (B, q) at the reference and, if that is more, of
+    f = 0 (every point goes to its nearest one); and the share of the pairs that was looked at.
+
+    Lengths are taken between the points as they were given: centred, those of a set with a far outlier lose digits.
+    """
+    candidates, checked = [], 1.0
+    for problem, scale, own in zip(problems, batch.scale, f, strict=True):
+        x, y = (torch.from_numpy(points).to(f) for points in (problem.reference, problem.source))
+        start = torch.stack((own * scale, torch.zeros_like(own)))
+        *values, checked = feasible(x, y, start, pairs, generator)
+        candidates.append(torch.cat(values, 1) / -scale)
+    weight = batch.reference_weights.sum(1) + batch.source_weights.sum(1)
+    bounds = []
+    for outputs in torch.stack(candidates).unbind(1):
+        value, _, threshold = batch.evaluate(outputs, clip_reference=True)
+        # rounding is not to lift the bound above the exact value
+        bounds.append(value - 8 * torch.finfo(f.dtype).eps * weight * threshold)
+    return bounds[0].maximum(bounds[1]), checked

@@ -9,8 +9,8 @@ for complete transport f = o. Reference weights are a_i, source weights b_j, m_b
   sum a_i f(x_i) - (the sum of the largest f(y_j) that make up mass m): the exact threshold.
 
 Without the fold, f = -max(o, 0) at reference points and -o at source points (where f > 0 only loses): the objective is
-then concave in the function o, at most the one above, and has the same maximum, while the fold at o = 0 can trap the
-ascent.
+then concave in the function o and has the same maximum, while the fold at o = 0 can trap the ascent. For one and the
+same o it may be more or less than the one above; for a 1-Lipschitz o it is at most the maximum of the one above.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def objective(
     fold: bool = True,
     reach: Tensor | None = None,
     select: Select | None = None,
-    totals: tuple[float, float] | None = None,
+    totals: tuple[float | Tensor, float | Tensor] | None = None,
 ) -> Objective:
     """The discrepancy of the given kind from the network's output at the reference (B, q) and the source (B, r).
 
@@ -77,11 +77,11 @@ def objective(
         threshold: (B,) the distance threshold h.
         reference_weights: (B, q), or one number for all points.
         source_weights: (B, r), or one number for all points.
-        fold: f = -|o| as in the paper; else the concave form of the module's docstring.
+        fold: f = -|o| as in the paper; else the concave form of the module's docstring, of the same supremum.
         reach: (B,) of the mass type with its exact threshold: no source point counts as if it were farther than this
             from its partner (cost min(distance, reach)), so that beyond it nothing is gained by moving it.
         select: in place of :func:`largest_share`.
-        totals: the weights of both whole sets, reference first.
+        totals: the weights of both whole sets, reference first, a number or (B, 1) each.
     """
     a, b = _weights(reference_weights, reference_output), _weights(source_weights, source_output)
     if kind == "complete":

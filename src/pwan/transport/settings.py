@@ -50,8 +50,11 @@ class NeuralSettings:
             gradient norms, and with them the value, exceed what is allowed by some 1/kappa.
         start_kappa: kappa of the first update; it grows geometrically.
         segment_points: random points of segments between the two sets, drawn anew for each update, that the penalty
-            sees beside the points of both sets.
+            sees beside the points of both sets: half between any two points, a quarter between near neighbours, a
+            quarter between the pairs whose slope was last found the largest.
         certificate_points: random points of such segments at which the final gradient norm is measured.
+        certificate_pairs: up to so many pairs of a reference and a source point the lower bound is proved, in about
+            50 s for 10^9; of more it looks at a sample of so many (see ``TransportResult.checked_pairs``).
         device: of the network, as torch names it.
     """
 
@@ -66,10 +69,11 @@ class NeuralSettings:
     start_kappa: float = 10.0
     segment_points: int = 256
     certificate_points: int = 20_000
+    certificate_pairs: int = 1_000_000_000
     device: str = "cpu"
 
     def __post_init__(self) -> None:
-        for name in ("updates", "segment_points", "certificate_points"):
+        for name in ("updates", "segment_points", "certificate_points", "certificate_pairs"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         for name in ("step_size", "kappa", "start_kappa"):

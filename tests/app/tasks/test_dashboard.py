@@ -12,7 +12,8 @@ from hydra import compose, initialize_config_dir
 from pwan.app import main
 from pwan.app.config import check, register_schema
 from pwan.app.tasks import dashboard
-from pwan.app.tasks.dashboard import FIGURES, make_workspace, specification
+from pwan.app.tasks._settings.dashboard import FIGURES
+from pwan.app.tasks.dashboard import make_workspace, specification
 from tests.bench.test_tracking import call, logged_history, logged_summary, records, table
 
 CONF = Path(__file__).parents[3] / "conf"

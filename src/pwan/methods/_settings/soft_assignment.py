@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pwan.choices import KernelKind, Normalisation
 from pwan.deformation.settings import NEIGHBOURS, Kernel
@@ -36,7 +36,10 @@ class Settings:
         rank: how many modes there are, as PWAN's.
         pull: of the landmarks, as PWAN's.
         normalisation: see :func:`pwan.normalisation.normalise`.
+        weighted: the method takes weights of points; no setting.
     """
+
+    weighted: ClassVar[bool] = True
 
     steps: int | None = None
     sigma_start: float | None = None
