@@ -101,8 +101,9 @@ def is_wanted(settings: TrackingSettings) -> bool:
 
 def is_tracked(folder: Path, settings: str) -> bool:
     """Whether :func:`track` has written a run with these settings (their hash) into the folder."""
-    tables = (folder / "wandb").glob(f"*run-*-{settings}/files/media/table")  # which a run that did not begin lacks
-    return any(True for _ in tables)
+    runs = folder / "wandb"
+    online = runs.glob(f"run-*-{settings}/files/media/table")  # which a run that the server did not take lacks
+    return any(True for _ in (*runs.glob(f"offline-run-*-{settings}"), *online))
 
 
 def _mode(settings: TrackingSettings) -> str:
@@ -141,9 +142,10 @@ def _begun(mode: str, **run: Any) -> Any:
         wandb.teardown()  # its service knows the run as one that is in use
         for left in _folders(run) - before:
             shutil.rmtree(left, ignore_errors=True)
-        _silent.append(str(error))
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        _silent.append(reason)
         print(
-            f"warning: W&B did not take the run ({str(error).splitlines()[0]}): this run and further ones are written "
+            f"warning: W&B did not take the run ({reason}): this run and further ones are written "
             f"offline; `wandb sync {run['dir']}/wandb/offline-run-*` uploads them",
             file=sys.stderr,
         )
