@@ -19,7 +19,7 @@ from pwan.bench.curves import CURVES, STEP
 from pwan.bench.settings import TrackingSettings
 
 SUMMARY_METRICS = ("mse_median", "mse_std", "seconds_median", "failed", "trials", "mse_unrefined_median")
-PATIENCE = 12.0  # seconds that W&B's server has to take a run, else the run is written offline
+PATIENCE = 8.0  # seconds that W&B's server has to take a run, else the run is written offline
 UPLOAD = 60.0  # seconds for what is left at a run's end; `wandb sync` uploads what is not done by then
 TRIALS_TABLE = "trials_table"
 WORST_MEDIAN_BEST = "worst_median_best"  # the figures' name of the picture that every method has
