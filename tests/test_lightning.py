@@ -4,6 +4,8 @@ happened.
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ import torch
 from pytorch_lightning.callbacks import ModelCheckpoint
 
 from pwan import lightning, shapes
-from pwan.problem import RegistrationProblem
+from pwan.problem import Progress, RegistrationProblem
 from pwan.registration import pipeline
 from pwan.registration.settings import PaperSettings, PwanSettings
 from pwan.synthesis import SynthesisSettings, make_problem
@@ -59,3 +61,19 @@ def test_trainer_stops_when_every_problem_has_converged(problem: RegistrationPro
     result = lightning.register(problem, settings, seeds=[1, 2])
     assert result.steps == [20, 20]
     assert result.stop_reason == ["converged at step 20"] * 2
+
+
+@pytest.mark.parametrize(("number", "ending"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)])
+def test_what_ends_the_fit_from_outside_passes_as_what_it_is(
+    problem: RegistrationProblem, number: signal.Signals, ending: type[BaseException]
+) -> None:
+    def stop(progress: Progress) -> None:
+        if progress.step == 3:
+            os.kill(os.getpid(), number)
+
+    before = signal.getsignal(number)
+    with pytest.raises(ending) as end:
+        lightning.register(problem, PwanSettings(steps=20, warmup=1), seeds=[1, 2], observer=stop)
+    if ending is SystemExit:
+        assert end.value.code == 143
+    assert signal.getsignal(number) == before

@@ -19,7 +19,7 @@ from pwan.bench.curves import CURVES, STEP
 from pwan.bench.settings import TrackingSettings
 
 SUMMARY_METRICS = ("mse_median", "mse_std", "seconds_median", "failed", "trials", "mse_unrefined_median")
-PATIENCE = 12.0  # seconds that W&B's server has to take a run, else the run is written offline
+PATIENCE = 8.0  # seconds that W&B's server has to take a run, else the run is written offline
 UPLOAD = 60.0  # seconds for what is left at a run's end; `wandb sync` uploads what is not done by then
 TRIALS_TABLE = "trials_table"
 WORST_MEDIAN_BEST = "worst_median_best"  # the figures' name of the picture that every method has
@@ -101,8 +101,9 @@ def is_wanted(settings: TrackingSettings) -> bool:
 
 def is_tracked(folder: Path, settings: str) -> bool:
     """Whether :func:`track` has written a run with these settings (their hash) into the folder."""
-    tables = (folder / "wandb").glob(f"*run-*-{settings}/files/media/table")  # which a run that did not begin lacks
-    return any(True for _ in tables)
+    runs = folder / "wandb"
+    online = runs.glob(f"run-*-{settings}/files/media/table")  # which a run that the server did not take lacks
+    return any(True for _ in (*runs.glob(f"offline-run-*-{settings}"), *online))
 
 
 def _mode(settings: TrackingSettings) -> str:
@@ -141,9 +142,10 @@ def _begun(mode: str, **run: Any) -> Any:
         wandb.teardown()  # its service knows the run as one that is in use
         for left in _folders(run) - before:
             shutil.rmtree(left, ignore_errors=True)
-        _silent.append(str(error))
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        _silent.append(reason)
         print(
-            f"warning: W&B did not take the run ({str(error).splitlines()[0]}): this run and further ones are written "
+            f"warning: W&B did not take the run ({reason}): this run and further ones are written "
             f"offline; `wandb sync {run['dir']}/wandb/offline-run-*` uploads them",
             file=sys.stderr,
         )
