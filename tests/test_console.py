@@ -15,7 +15,7 @@ import pwan
 from pwan import console, place, shapes
 from pwan.bench.rows import read_rows
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 QUICK = ["method=soft_assignment", "method.steps=2", "method.rank=10", "init=none", "mass=30"]
 CELL = ["name=test", "method=[soft_assignment]", "method.soft_assignment.steps=1", "trials=1", "workers=1"]
 CELL += ["problem.points=30", "logger=none"]

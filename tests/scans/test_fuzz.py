@@ -22,7 +22,7 @@ from pwan import read_points
 from pwan.app import own_scans
 from pwan.pointfiles import archive
 from pwan.randomness import numpy_generator
-from pwan.scans import output
+from pwan.scans import folder as results
 from tests.pointfiles import damage, makers
 
 ROOT = Path(__file__).parents[2]
@@ -301,7 +301,7 @@ def test_a_folder_that_cannot_be_written_to_is_refused_before_anything_is_read(t
     np.save(tmp_path / "a.npy", makers.POINTS)
     folder = tmp_path / "kept" / "out"
     folder.parent.mkdir()
-    monkeypatch.setattr(output.os, "access", lambda path, mode: Path(path) != folder.parent)  # root may write anywhere
+    monkeypatch.setattr(results.os, "access", lambda path, mode: Path(path) != folder.parent)  # root may write anywhere
     assert own_scans.main([str(tmp_path / "a.npy"), str(tmp_path / "none.npy"), f"output={folder}"]) == 2
     said = capsys.readouterr().err
     assert f"{folder.parent} cannot be written to; name another folder with output=" in said

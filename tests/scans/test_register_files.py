@@ -339,7 +339,7 @@ WRONG = [
     (["a.ply", "empty.xyz"], "empty.xyz: "),
     (["a.ply", "b.csv", "--flag"], "unknown option '--flag'; settings are written as key=value"),
     (["inputs=list.yaml"], "list.yaml must hold settings as 'key: value' lines"),
-    (["inputs=bad.yaml"], "bad.yaml is not a YAML file of settings"),
+    (["inputs=bad.yaml"], "bad.yaml: line 2, column 1: not YAML"),
 ]
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pwan.scans.pair import stem, suffixes
+from pwan.scans.folder import stem, suffixes
 from pwan.scans.verdict import Measured, judge, settled, unevenness
 
 GOOD = Measured(

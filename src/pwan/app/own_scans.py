@@ -28,6 +28,7 @@ from pwan.files import words
 from pwan.process import code_of
 from pwan.progress import progress_bar
 from pwan.scans import ScanSettings
+from pwan.scans.folder import check_output
 from pwan.settings import build_settings, nearest
 
 if TYPE_CHECKING:
@@ -162,10 +163,11 @@ def _check_early(settings: ScanSettings) -> None:
     """What can be refused before torch is loaded.
 
     Raises:
-        ValueError: a wrong setting of the method.
-        OSError: a file that is not there, as reading it would.
+        ValueError: a wrong setting of the method, or results that are there already.
+        OSError: a folder that cannot be written to, or a file that is not there, as reading it would.
     """
     settings.chosen()
+    check_output(settings)
     for path in (settings.source, settings.reference, settings.landmarks):
         if path is not None:
             Path(path).stat()

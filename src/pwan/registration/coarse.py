@@ -240,7 +240,8 @@ def _transport(problem: RegistrationProblem, kind: Kind, reference: Tensor, sour
     mass, distance = (None if limit is None else float(limit[0]) for limit in (problem.mass, problem.distance))
     a, b = (None if weights is None else weights[0] for weights in problem.masses)
     if kind == "complete":  # it limits nothing, and both sets carry the mass of the source
-        a = (torch.ones(len(reference)).double() if a is None else a) * (problem.source_total / problem.reference_total)
+        a = reference.new_ones(len(reference), dtype=torch.float64) if a is None else a
+        a = a * (problem.source_total / problem.reference_total)
     return partial_wasserstein(reference, source, mass=mass, distance=distance, reference_weights=a, source_weights=b)
 
 

@@ -106,9 +106,11 @@ def register(
 
     Each problem of a batch chooses for itself. The result's ``choice`` says what was chosen, and why.
     """
+    given = replace(settings, flexibility="given")
+    if settings.flexibility == "given":
+        return coarse.register(problem, given, seeds=seeds, observer=observer, drive=drive)
     kind, limited = resolve_kind(problem, settings.type)
-    if settings.flexibility == "given" or kind == "distance":  # whose matched points follow from the fit itself
-        given = replace(settings, flexibility="given")
+    if kind == "distance":  # whose matched points follow from the fit itself
         return coarse.register(problem, given, seeds=seeds, observer=observer, drive=drive)
     results = [
         _register_one(limited.select([k]), settings, [seed], _of_one(observer, problem, k), drive)

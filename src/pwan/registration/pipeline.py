@@ -239,7 +239,7 @@ def matched_points(transformed: Tensor, problem: RegistrationProblem, kind: Kind
     optimal plan does not allow (``TransportResult.source_share``).
     """
     sides = (transformed, problem.source_weights), (problem.reference, problem.reference_weights)
-    weights = [torch.ones(points.shape[:2]).double() if given is None else given for points, given in sides]
+    weights = [points.new_ones(points.shape[:2]) if given is None else given for points, given in sides]
     if kind == "complete":
         return weights[0] > 0, weights[1] > 0
     out: tuple[list[Tensor], list[Tensor]] = ([], [])

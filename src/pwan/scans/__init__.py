@@ -8,7 +8,8 @@ from pwan.lazy import lazily
 from pwan.scans.settings import ScanSettings
 
 if TYPE_CHECKING:
-    from pwan.scans.output import Outcome, files
+    from pwan.scans.folder import files
+    from pwan.scans.output import Outcome
     from pwan.scans.registering import register_files
 
 __all__ = ["Outcome", "ScanSettings", "files", "register_files"]
@@ -17,7 +18,7 @@ __getattr__, __dir__ = lazily(
     __name__,
     {
         "Outcome": "pwan.scans.output",
-        "files": "pwan.scans.output",
+        "files": "pwan.scans.folder",
         "register_files": "pwan.scans.registering",
     },
 )

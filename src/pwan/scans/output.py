@@ -24,7 +24,8 @@ from pwan.deformation.space import SpaceTransform
 from pwan.extras import needs
 from pwan.files import naming
 from pwan.pointfiles import write_points
-from pwan.scans.pair import Pair, stem, suffixes
+from pwan.scans.folder import MATCHES, RESULT, TRANSFORM, check_output, files
+from pwan.scans.pair import Pair
 from pwan.scans.settings import ScanSettings
 from pwan.scans.verdict import Measured, Verdict
 
@@ -34,8 +35,6 @@ with needs("scans", "register_files"):  # at once: they come last, and are not t
     from pwan.report.page import Scene, Section, Table, write_page
     from pwan.report.scene import scene_json
     from pwan.report.trial_figure import Registration
-
-RESULT, TRANSFORM, MATCHES, PAGE = "result.json", "transform.pwan", "matches.csv", "report.html"
 
 
 @dataclass(frozen=True)
@@ -91,40 +90,6 @@ class Outcome:
         files = f"{self.pair.source_file.path.name} onto {self.pair.reference_file.path.name}"
         trust = "looks good" if self.verdict.trusted else "not to be trusted as it is"
         return "\n  ".join((f"Outcome: {files}, {trust}, {self.seconds:.3g} s", *self.verdict.sentences))
-
-
-def files(settings: ScanSettings) -> dict[str, Path]:
-    """The files that a run with these settings writes, by what they hold."""
-    folder, source = Path(settings.output), Path(settings.source)
-    names = {"points": f"{stem(source)}_registered{suffixes(source)}"}
-    names |= {"result": RESULT, "transform": TRANSFORM, "matches": MATCHES, "page": PAGE}
-    return {what: folder / name for what, name in names.items()}
-
-
-def check_output(settings: ScanSettings) -> None:
-    """Refuse before anything is computed what could not be written in the end.
-
-    Raises:
-        OSError: the folder is a file, or cannot be made or written to.
-        ValueError: the folder holds results already.
-    """
-    folder = Path(settings.output)
-    if folder.exists() and not folder.is_dir():
-        raise NotADirectoryError(f"{folder} is a file; expected a folder for the results, name another with output=")
-    existing = [path.name for path in files(settings).values() if os.path.lexists(path)]
-    folders = [path for path in files(settings).values() if path.is_dir()]
-    if folders:
-        raise IsADirectoryError(f"{folders[0]} is a folder where a file would be written; name another with output=")
-    if existing and not settings.overwrite:
-        raise ValueError(
-            f"{folder} holds results already ({', '.join(existing)}); name another folder with output=, or write over "
-            "them with overwrite=true"
-        )
-    above = folder
-    while not above.exists():
-        above = above.parent
-    if not os.access(above, os.W_OK | os.X_OK):
-        raise PermissionError(f"{above} cannot be written to; name another folder with output=")
 
 
 def write_output(settings: ScanSettings, outcome: Outcome) -> tuple[str, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -181,15 +180,3 @@ def _read(settings: ScanSettings, role: str) -> PointFile:
 def _in_words_of(role: str, text: str) -> str:
     """A sentence about a file with the settings' names for what :func:`pwan.read_points` calls key, columns and raw."""
     return re.sub(r"(?<=[\s(])(key|columns|raw)(?==['NA-Za-z])", rf"{role}_\1", text)
-
-
-def stem(path: Path) -> str:
-    """The file's name without its suffix, and without that below .gz."""
-    return path.name.removesuffix(suffixes(path)) or path.name
-
-
-def suffixes(path: Path) -> str:
-    """The suffix of the file, with .gz where it ends so; .mrk.json is one."""
-    inner = path.with_suffix("") if path.suffix.lower() == ".gz" else path
-    double = ".mrk" if inner.name.lower().endswith(".mrk.json") else ""
-    return inner.name[-len(double + inner.suffix) :] * bool(inner.suffix) + (path.suffix if inner != path else "")

@@ -23,7 +23,8 @@ from pwan.begin.sliding import SlidingCheck, check_sliding
 from pwan.begin.start import Start
 from pwan.problem import OK, ROUNDED, Observer, RegistrationProblem
 from pwan.registration.flexibility import CLEAR_DISTANCE, chosen_options, measure_fit
-from pwan.scans.output import Outcome, check_output, write_output
+from pwan.scans.folder import check_output
+from pwan.scans.output import Outcome, write_output
 from pwan.scans.pair import Pair, doubtful_units, read_pair
 from pwan.scans.settings import ScanSettings
 from pwan.scans.verdict import BEYOND, HALF, SLID, LandmarkResidual, Measured, judge, settled, unevenness
@@ -294,7 +295,7 @@ def _used(
     """The method's settings as the points were registered: what nobody has given is what the method took."""
     options = settings.method_options()
     y, x = (torch.from_numpy(np.asarray(points, dtype=np.float64))[None] for points in (pair.source, pair.reference))
-    limits = (None if limit is None else torch.tensor([limit], dtype=torch.float64) for limit in (mass, distance))
+    limits = (None if limit is None else y.new_tensor([limit]) for limit in (mass, distance))
     problem = RegistrationProblem(y, x, **dict(zip(("mass", "distance"), limits, strict=True)))
     return methods.resolved(settings.method, chosen_options(options, choice) if choice else options, problem)
 

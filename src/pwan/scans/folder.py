@@ -1,0 +1,58 @@
+"""The folder of a registration's results: the files in it, and whether they can be written. Nothing slow is
+imported here, so that a folder is refused at once.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pwan.scans.settings import ScanSettings
+
+RESULT, TRANSFORM, MATCHES, PAGE = "result.json", "transform.pwan", "matches.csv", "report.html"
+
+
+def files(settings: ScanSettings) -> dict[str, Path]:
+    """The files that a run with these settings writes, by what they hold."""
+    folder, source = Path(settings.output), Path(settings.source)
+    names = {"points": f"{stem(source)}_registered{suffixes(source)}"}
+    names |= {"result": RESULT, "transform": TRANSFORM, "matches": MATCHES, "page": PAGE}
+    return {what: folder / name for what, name in names.items()}
+
+
+def check_output(settings: ScanSettings) -> None:
+    """Refuse before anything is computed what could not be written in the end.
+
+    Raises:
+        OSError: the folder is a file, or cannot be made or written to.
+        ValueError: the folder holds results already.
+    """
+    folder = Path(settings.output)
+    if folder.exists() and not folder.is_dir():
+        raise NotADirectoryError(f"{folder} is a file; expected a folder for the results, name another with output=")
+    existing = [path.name for path in files(settings).values() if os.path.lexists(path)]
+    folders = [path for path in files(settings).values() if path.is_dir()]
+    if folders:
+        raise IsADirectoryError(f"{folders[0]} is a folder where a file would be written; name another with output=")
+    if existing and not settings.overwrite:
+        raise ValueError(
+            f"{folder} holds results already ({', '.join(existing)}); name another folder with output=, or write over "
+            "them with overwrite=true"
+        )
+    above = folder
+    while not above.exists():
+        above = above.parent
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise PermissionError(f"{above} cannot be written to; name another folder with output=")
+
+
+def stem(path: Path) -> str:
+    """The file's name without its suffix, and without that below .gz."""
+    return path.name.removesuffix(suffixes(path)) or path.name
+
+
+def suffixes(path: Path) -> str:
+    """The suffix of the file, with .gz where it ends so; .mrk.json is one."""
+    inner = path.with_suffix("") if path.suffix.lower() == ".gz" else path
+    double = ".mrk" if inner.name.lower().endswith(".mrk.json") else ""
+    return inner.name[-len(double + inner.suffix) :] * bool(inner.suffix) + (path.suffix if inner != path else "")
