@@ -27,10 +27,11 @@ from pwan.registration.presets import resolve_kind
 from pwan.registration.settings import PwanSettings
 from pwan.weights import weighted_median, weighted_quantile
 
+# All were chosen on the packaged bodies, hands and heads that serve for tuning.
 FEW = 800  # points of the source that a candidate registers
 QUANTILE = 0.95  # of the matched points, whose distances are judged
 CLEAR_DISTANCE = 2.6  # spacings within which both sets lie near each other: no other candidate is tried
-CLEAR_STRETCH = 0.25
+CLEAR_STRETCH = 0.25  # |log| of lengths between neighbours, up to which the same holds
 STRETCHED = 3000  # points at most whose neighbours' lengths are compared
 SAME_DISTANCE = 0.35  # spacings by which a candidate may be farther than the nearest one and still be judged by stretch
 FROM_GUESS = 30  # steps of the first stage for all points, which begin where the few have led
@@ -121,7 +122,7 @@ def register(
 
 def chosen_options(options: Mapping[str, Any], choice: str) -> dict[str, Any]:
     """The options of a registration that chose for itself, as all points were registered, from its ``choice``."""
-    given = {**options, "flexibility": "given"}
+    given = {**options, "flexibility": "given", "kernel": "gaussian"}
     if not choice.startswith(GEODESIC):
         return given
     return {**given, **ALONG, "steps": options.get("steps") or FROM_GUESS}
@@ -135,7 +136,7 @@ def _register_one(
     drive: coarse.Drive,
 ) -> RegistrationResult:
     started = time.perf_counter()
-    given = replace(settings, flexibility="given")
+    given = replace(settings, flexibility="given", kernel="gaussian")
     few = coarse.sampled(problem, seeds, FEW)
     mass = float(few.source_total if few.mass is None else few.mass[0])  # complete transport matches all
     tried: list[tuple[str, PwanSettings, RegistrationResult, Fit]] = []
