@@ -24,6 +24,7 @@ extensions = [
 ]
 exclude_patterns = ["README.md", "examples", "_*"]
 nitpicky = True  # a reference that leads nowhere is a warning, and the build takes warnings as errors
+nitpick_ignore = [("py:class", "DataclassInstance")]  # of typeshed, which type checkers alone have
 templates_path = ["_templates"]
 html_static_path = ["_static"]
 

@@ -156,7 +156,7 @@ class RegistrationProblem:
 
     @property
     def source_total(self) -> Tensor:
-        """(B,) float64, the mass of the whole source: its weights, or its points."""
+        """(B,) float64, the mass of the whole source, which is that of its weights or its points."""
         return _total(self.source, self.source_weights)
 
     @property

@@ -58,7 +58,7 @@ class Fit:
 
     @property
     def distance(self) -> float:
-        """The larger one of both sets' distances: a set that lies near a part of the other one does not fit."""
+        """The larger one of both sets' distances, since a set that lies near a part of the other one does not fit."""
         return max(self.source, self.reference)
 
 
