@@ -112,7 +112,8 @@ def test_wheel_and_archive_hold_the_configurations_the_shapes_and_their_terms(bu
     archive, wheel = built
     conf = {f"conf/{path.relative_to(ROOT / 'conf')}" for path in (ROOT / "conf").rglob("*.yaml")}
     package = {str(path.relative_to(ROOT / "src")) for path in (ROOT / "src").rglob("*.py")}
-    data = {f"pwan/shapes/data/{path.name}" for path in (ROOT / "src/pwan/shapes/data").iterdir()}
+    files = (path for path in (ROOT / "src/pwan/shapes/data").rglob("*") if path.is_file())
+    data = {str(path.relative_to(ROOT / "src")) for path in files}
     held = set(zipfile.ZipFile(wheel).namelist())
     assert {f"pwan/{name}" for name in conf} | package | data | {"pwan/py.typed"} <= held
     assert {name.partition("/")[0] for name in held} == {"pwan", f"pwan-{pwan.__version__}.dist-info"}
