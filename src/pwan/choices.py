@@ -9,5 +9,6 @@ from typing import Literal
 Normalisation = Literal["auto", "separate", "joint", "none"]  # see :func:`pwan.normalisation.normalise`
 TransformKind = Literal["nonrigid", "affine", "rigid"]  # see :class:`pwan.deformation.transform.Transform`
 KernelKind = Literal["gaussian", "geodesic"]  # of the coherence, see :class:`pwan.registration.settings.PwanSettings`
+EnergyKind = Literal["bending", "rigid"]  # what a displacement costs, see the same
 Kind = Literal["mass", "distance", "complete"]  # what a discrepancy limits, see :mod:`pwan.transport.objective`
 BANDS = ("quartiles", "std")  # around the medians of the figures of accuracy

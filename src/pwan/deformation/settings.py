@@ -12,6 +12,8 @@ NEIGHBOURS = 8  # of a point whose shape has no faces
 # packaged bodies, hands and heads that serve for tuning.
 BETA: dict[KernelKind, float] = {"gaussian": 2.0, "geodesic": 1.0}
 RANK: dict[KernelKind, int] = {"gaussian": 100, "geodesic": 200}
+# where another energy keeps the shape together, so that the kernel's modes may bend more
+RIGID_BETA, RIGID_RANK = 0.3, 300
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,8 @@ class Game:
         if setup.initial is not None:
             self.transform.parameters.copy_(place.as_on_first(setup.initial))
         landmarks = setup.landmarks and setup.landmarks.placed(lambda tensor: place.as_on_first(tensor).to(device))
-        self.energy = Energy(settings, self.transform, identity, coherence, landmarks)
+        rigidity = setup.rigidity and setup.rigidity.to(device)
+        self.energy = Energy(settings, self.transform, identity, coherence, rigidity, schedule, landmarks)
         self.network = PotentialNetwork(architecture(settings), self.transform.dimension, seeds)
         move_network(self.network, device, place.dtype)
         masses = setup.masses.own(place)
@@ -80,7 +81,7 @@ class Game:
         self.loss = Loss(setup, settings, schedule, self.sample, place)
         self.trained = [self.network.parameters, *([self.loss.h] if setup.learned else [])]
         self.network_optimiser = network_optimiser(self.trained, settings)
-        self.transform_optimiser = transform_optimiser(self.transform.parameters, settings, capturable=capturable)
+        self.transform_optimiser = transform_optimiser(self.transform.parameters, settings, self.energy, capturable=capturable)
         self.network_gradient = torch.zeros_like(self.network.parameters)
         self.limit = ESCAPE * max(float(p.abs().max()) for p in (setup.reference, setup.transform.source))
 

@@ -96,6 +96,11 @@ class Pull:
             at_landmarks = torch.zeros_like(self.transform.source).scatter_add_(1, to, at_landmarks)
         return self.transform.parameter_gradient(at_landmarks, parameters)
 
+    def curvature(self) -> Tensor:
+        """(B, p, p) float64 of the energy, in the columns of :meth:`design`."""
+        design = self.design().double()
+        return self.strength * ((design * self.weights.double()).mT @ design)
+
     def design(self) -> Tensor:
         """(B, L, p) such that T(y_l) is a row of it times the parameters: y, 1 and the modes; of a rigid transform the
         rotation's matrix stands for its vector."""

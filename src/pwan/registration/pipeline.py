@@ -205,8 +205,17 @@ class Registration:
         mass = None if mass is None else mass.to(reference.device)
         pull = Pull.of(self.problem, transform, reference, s.pull)
         initial = answer.to(reference.device)
+        stiff = None if setup.rigidity is None else (setup.rigidity.to(reference.device), s.stiffness)
         refined = soft_assignment(
-            transform, initial, reference, mass, self.soft, self.seeds, pull=pull, weights=self.problem.masses
+            transform,
+            initial,
+            reference,
+            mass,
+            self.soft,
+            self.seeds,
+            pull=pull,
+            weights=self.problem.masses,
+            stiff=stiff,
         )
         return self._guarded(refined.cpu(), answer), words
 

@@ -26,6 +26,7 @@ class Schedule:
         self.first, self.length = settings.steps, settings.stage_steps
         self.total = self.first + (settings.stages * self.length if self.first else 0)
         self.first_rate, self.distance_start = settings.rate, settings.distance_start
+        self.stiffness_start, self.last_stiffness = settings.stiffness_start, settings.stiffness
         self._distance, self._reach = distance, reach
         self.distance = None if distance is None else distance.clone()
         self.reach = None if reach is None else reach.clone()
@@ -50,6 +51,11 @@ class Schedule:
     def rate(self) -> float:
         """Of the transform's optimiser: halved from stage to stage."""
         return self.first_rate * 0.5 ** self.stage()[0]
+
+    def stiffness(self) -> float:
+        """Of the rigid energy, from its start to its value at the end of the first stage."""
+        done = min(1.0, self.done / self.first) if self.first else 1.0
+        return self.stiffness_start * (self.last_stiffness / self.stiffness_start) ** done
 
     def annealed(self) -> float:
         """How far h is on its way, from 0 to 1 halfway through the first stage."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
-from pwan.choices import KernelKind, Kind, Normalisation, TransformKind
-from pwan.deformation.settings import NEIGHBOURS, Kernel
+from pwan.choices import EnergyKind, KernelKind, Kind, Normalisation, TransformKind
+from pwan.deformation.settings import NEIGHBOURS, RIGID_BETA, RIGID_RANK, Kernel
 from pwan.settings import check_ranges
 
 LARGE = 10_000  # source points up to which a step sees all of them
 SAMPLE_FIRST = 2000  # of more, how many a step of the first stage sees
 SAMPLE = 5000  # and a later one
+RIGID_RATE = 0.1  # of implicit steps
 PULL = 3.0  # of landmarks: 1 leaves a turned set in part where it was, 10 gains nothing but follows a wrong one more
 
 
@@ -51,8 +52,8 @@ class PwanSettings:
         updates: u, network updates per step.
         warmup: network updates before the first step.
         steps: T.
-        rate: of the transform's optimiser.
-        optimiser: "adam" or "rmsprop" (paper).
+        rate: of the transform's optimiser; with the rigid energy the way in a step of a point that nothing holds.
+        optimiser: "adam" or "rmsprop" (paper). The rigid energy takes implicit steps instead, whatever stands here.
         betas: of the transform's optimiser, if that is Adam.
         clip: bound by value on the transform's gradient, 0 for none (released code: 1).
         average: the answer is the mean of this last share of a stage's iterates; 0 takes the last iterate (paper).
@@ -85,7 +86,14 @@ class PwanSettings:
         beta: width of the coherence kernel exp(-d^2 / (2 beta^2)); the paper's rho is 2 beta^2. None for 2, or 1 of
             the geodesic kernel.
         rank: k, centres of the kernel's low-rank form. None for 100, or 200 of the geodesic kernel.
-        coherence: lambda.
+        energy: of the displacement. "bending" is the kernel's (paper, Eq. bending), for which a limb costs the more the
+            farther it moves. "rigid" is how far the transform is from rigid around each point
+            (:mod:`pwan.deformation.rigidity`): limbs may turn, and hardly stretch. The kernel's modes are what moves in
+            both; its usual width and rank are others for "rigid", .3 and 300. Take it with ``kernel="geodesic"``.
+        stiffness: of the rigid energy, at the end of the first stage and later. 1 makes a strain of 10% as strong as a
+            mean distance of .005.
+        stiffness_start: at the beginning, from which it falls geometrically.
+        coherence: lambda, of the bending energy.
         sigma: of the coherence energy.
         affine_penalty: weight of |A - I|^2 / 2 (not in the paper, which leaves A free).
         pull: of landmarks, where the problem has any: weight of their mean squared distance / 2 (not in the paper).
@@ -139,6 +147,9 @@ class PwanSettings:
     neighbours: int = NEIGHBOURS
     beta: float | None = None
     rank: int | None = None
+    energy: EnergyKind = "bending"
+    stiffness: float = 1.0
+    stiffness_start: float = 10.0
     coherence: float | None = None
     sigma: float = 0.1
     affine_penalty: float | None = None
@@ -154,6 +165,7 @@ class PwanSettings:
             positive=(
                 *("width", "layers", "updates", "rank", "stage_steps", "neighbours"),
                 *("frequency", "network_rate", "rate", "beta", "sigma", "nearest_rate", "threshold_start"),
+                *("stiffness", "stiffness_start"),
             ),
             at_least_zero=(
                 *("features", "sample", "steps", "warmup", "penalty_every", "stages", "nearest_steps"),
@@ -168,6 +180,8 @@ class PwanSettings:
             if len(value) != 2:
                 raise ValueError(f"{name} must be two numbers, got {value}")
         free = self.parametrisation == "free" and self.transform == "nonrigid"
+        if self.energy == "rigid" and (self.transform != "nonrigid" or free or self.refinement == "nearest"):
+            raise ValueError("energy=rigid is of a displacement in modes; take transform=nonrigid, modes and refinement=soft or none")
         if self.flexibility == "auto" and (self.transform != "nonrigid" or free):
             raise ValueError("flexibility=auto chooses how a displacement bends; take transform=nonrigid and modes")
         if not 0 < self.geodesic_share <= 1:
@@ -195,6 +209,8 @@ class PwanSettings:
         defaults: dict[str, Any] = {"steps": 80, "stages": 3, "rate": 5e-3, "sample": 0, "sample_first": 0}
         geodesic = self.kernel == "geodesic"
         defaults |= self._of_kernel()
+        if self.energy == "rigid":
+            defaults["rate"] = RIGID_RATE
         if self.sample is None and points > LARGE:
             defaults |= {"sample": SAMPLE, "sample_first": SAMPLE_FIRST}
         if not whole:
@@ -210,7 +226,10 @@ class PwanSettings:
     @property
     def coherence_kernel(self) -> Kernel:
         """The kernel that the displacement is coherent by."""
-        return Kernel.of(self.kernel, self.beta, self.rank, self.geodesic_share, self.neighbours)
+        beta, rank = self.beta, self.rank
+        if self.energy == "rigid":
+            beta, rank = (usual if given is None else given for given, usual in ((beta, RIGID_BETA), (rank, RIGID_RANK)))
+        return Kernel.of(self.kernel, beta, rank, self.geodesic_share, self.neighbours)
 
     def _of_kernel(self) -> dict[str, Any]:
         kernel = self.coherence_kernel

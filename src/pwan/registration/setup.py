@@ -13,6 +13,7 @@ from torch import Tensor
 
 from pwan.choices import Kind
 from pwan.deformation.coherence import Coherence, coherence_of
+from pwan.deformation.rigidity import Rigidity
 from pwan.deformation.transform import Transform
 from pwan.devices.ranks import Place
 from pwan.normalisation import matches_whole_source
@@ -38,6 +39,7 @@ class Setup:
         masses: of both sets' points.
         transform: of the whole source; its own parameters stay those of the identity.
         coherence: with the basis at all source points; None where V = 0.
+        rigidity: of the rigid energy; None for the other one.
         mass: (B,) or None.
         distance: (B,) the paper's h, or None.
         learned: whether h is trained with the network.
@@ -52,6 +54,7 @@ class Setup:
     masses: Masses
     transform: Transform
     coherence: Coherence | None
+    rigidity: Rigidity | None
     mass: Tensor | None
     distance: Tensor | None
     learned: bool
@@ -102,6 +105,9 @@ def set_up(
         coherence.to(place.dtype)
         basis = coherence.basis if modes else None
     transform = Transform(settings.transform, source, basis)
+    rigidity = None
+    if settings.energy == "rigid":
+        rigidity = Rigidity.of(transform, source.double(), problem.source_faces, settings.neighbours)
     landmarks = Pull.of(problem, transform, reference, settings.pull)
     to_begin = landmarks if problem.guess is None else Pull.towards(transform, problem.guess)
     # where the whole source is matched nothing is clipped, and h would only grow
@@ -114,6 +120,7 @@ def set_up(
         masses=Masses.of(problem, place.dtype),
         transform=transform,
         coherence=coherence,
+        rigidity=rigidity,
         mass=None if problem.mass is None else problem.mass.to(place.dtype),
         distance=None if problem.distance is None else problem.distance.to(place.dtype),
         learned=learned,

@@ -17,6 +17,7 @@ from scipy.spatial import KDTree
 from torch import Tensor
 
 from pwan.deformation.rigid import rigid_fit, rigid_parameters
+from pwan.deformation.rigidity import Rigidity
 from pwan.deformation.transform import Transform, take_rows
 from pwan.randomness import numpy_generator
 from pwan.registration.landmarks import Pull
@@ -77,6 +78,7 @@ def soft_assignment(
     observer: Callable[[int, Tensor], None] | None = None,
     pull: Pull | None = None,
     weights: tuple[Tensor | None, Tensor | None] = (None, None),
+    stiff: tuple[Rigidity, float] | None = None,
 ) -> Tensor:
     """Anneal a two-sided soft assignment with slack, with a closed-form fit of A, t and W in each step.
 
@@ -94,6 +96,7 @@ def soft_assignment(
         observer: told after each step of its number, from 1, and of the parameters; not of rigid transforms.
         pull: of landmarks, which take part in each fit, whatever the sample and the mass.
         weights: (B, q) of the reference's points and (B, r) of the source's; None for 1 each.
+        stiff: the rigid energy and its stiffness, in place of the ridge on W and A; None for the ridge.
 
     Returns:
         (B, P, D) parameters; a problem whose fit is singular keeps the initial ones. Of a source that is too large for
@@ -106,7 +109,7 @@ def soft_assignment(
             if observer is not None:
                 observer(before * settings.steps + step, parameters)
 
-        of_sample = _anneal(transform, initial, reference, mass, settings, seeds, sample, observe, pull, weights)
+        of_sample = _anneal(transform, initial, reference, mass, settings, seeds, sample, observe, pull, weights, stiff)
         mean += (of_sample - mean) / (sample + 1)
     return mean
 
@@ -127,6 +130,7 @@ def _anneal(
     observer: Callable[[int, Tensor], None],
     pull: Pull | None = None,
     weights: tuple[Tensor | None, Tensor | None] = (None, None),
+    stiff: tuple[Rigidity, float] | None = None,
 ) -> Tensor:
     """The soft assignment of one sample; see :func:`soft_assignment`."""
     dtype, device = torch.float64, reference.device
@@ -173,8 +177,16 @@ def _anneal(
             current = rigid_fit(fitted_y, weight, image, current)
             continue
         normal = torch.bmm((fitted * weight).mT, fitted)  # (B, p, p)
-        normal.diagonal(dim1=1, dim2=2).add_(ridge * sigma**2 + 1e-9)
-        right = torch.bmm(fitted.mT, image) + (ridge * sigma**2)[:, None] * prior
+        right = torch.bmm(fitted.mT, image)
+        normal.diagonal(dim1=1, dim2=2).add_(1e-9 if stiff is not None else ridge * sigma**2 + 1e-9)
+        if stiff is None:
+            right += (ridge * sigma**2)[:, None] * prior
+        else:
+            rigidity, stiffness = stiff
+            gradient, curvature = rigidity.gradient(current)
+            strength = stiffness * sigma * total  # against each other as in PWAN's steps: see the landmarks
+            normal += strength * curvature
+            right += strength * (curvature @ current - gradient)
         solution, info = torch.linalg.solve_ex(normal, right)
         good = (info == 0) & solution.isfinite().all(-1).all(-1)
         current = torch.where(good[:, None, None], solution, current)
