@@ -232,8 +232,7 @@ sys.exit(main(sys.argv[2:], conf=Path(sys.argv[1])))
 
 def test_a_sweep_stopped_by_ctrl_c_says_what_is_left_and_goes_on(tmp_path, capsys):
     arguments = ["-m", "name=test", "logger=none", "workers=1", "problem.points=30", "problem.rank=20", "trials=2"]
-    arguments += ["method=[cpd]", "options.pictures=[]", "problem.outlier_ratio=0.1,0.2,0.3,0.4,0.5,0.6,0.7"]
-    arguments += [f"output={tmp_path}"]
+    arguments += ["method=[cpd]", "problem.outlier_ratio=0.1,0.2,0.3,0.4,0.5,0.6,0.7", f"output={tmp_path}"]
     command = [sys.executable, "-c", STOPS, str(CONF), *arguments]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
     assert done.returncode == 130
