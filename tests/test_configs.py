@@ -27,7 +27,7 @@ SMALL_OPTIONS = {"updates": 3, "sizes": "[60]", "repeats": 1, "step": 0.1}
 # what no setting makes quick
 SMALL_TASKS = {
     "scalability": ["method=[cpd_accelerated]"],  # each method starts a process
-    "multi_gpu": ["options.steps=2", "options.devices=[2]"],
+    "multi_gpu": ["options.steps=2", "options.devices=[1]"],
 }
 
 

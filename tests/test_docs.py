@@ -239,6 +239,7 @@ def test_commands_with_the_new_method(clone: Path, words: list[str]) -> None:
     assert words[0] == "python"
     more = [*SMALL[:3], "problem.points=100"] if words[1] == "run.py" else []
     environment = {**os.environ, "PYTHONPATH": str(clone / "src"), "OMP_NUM_THREADS": "1"}
+    environment |= {"PYTEST_ADDOPTS": "-n 0"}  # for six tests no processes are started
     done = subprocess.run(
         [sys.executable, *words[1:], *more], cwd=clone, env=environment, capture_output=True, text=True, check=False
     )

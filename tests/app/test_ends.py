@@ -22,8 +22,10 @@ ROOT = Path(__file__).parents[2]
 CONF = ROOT / "conf"
 RUN = [sys.executable, str(ROOT / "run.py")]
 PWAN = [sys.executable, "-c", "from pwan.console import command; command()"]
-CELL = ["name=test", "method=[pwan]", "trials=200", "problem.points=300", "logger=none", "output=out"]
-SWEEP = ["-m", "name=test", "method=[cpd]", "trials=1", "workers=1", "problem.points=30", "logger=none", "output=out"]
+FEW = ["method.pwan.steps=20", "method.pwan.stages=0", "method.pwan.warmup=5"]
+CELL = ["name=test", "method=[pwan]", *FEW, "trials=200", "problem.points=300", "logger=none", "output=out"]
+SMALL = ["trials=1", "workers=1", "problem.points=30", "options.pictures=[]", "logger=none"]
+SWEEP = ["-m", "name=test", "method=[cpd]", *SMALL, "output=out"]
 QUICK = ["method=soft_assignment", "method.steps=2", "method.rank=10", "init=none", "mass=30"]
 
 

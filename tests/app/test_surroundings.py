@@ -21,7 +21,7 @@ from pwan.bench.rows import read_rows
 ROOT = Path(__file__).parents[2]
 CONF = ROOT / "conf"
 RUN = [sys.executable, str(ROOT / "run.py")]
-CELL = ["name=test", "method=[cpd]", "trials=1", "workers=1", "problem.points=30"]
+CELL = ["name=test", "method=[cpd]", "trials=1", "workers=1", "problem.points=30", "options.pictures=[]"]
 QUICK = ["method=soft_assignment", "method.steps=2", "method.rank=10", "init=none", "mass=30"]
 KEYS = ("WANDB_API_KEY", "WANDB_MODE", "NETRC", "DISPLAY", "WAYLAND_DISPLAY")
 

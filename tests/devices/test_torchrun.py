@@ -6,12 +6,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from pwan.app import main
 from pwan.bench.rows import Row, read_rows
 from pwan.devices.torchrun import crew
 
@@ -58,19 +57,24 @@ def numbers(rows: list[Row]) -> list[tuple[object, ...]]:
     )
 
 
+def here(*arguments: str, sweep: bool = False) -> None:
+    """The same command line in this process."""
+    assert main([*(["-m"] if sweep else []), *CELL, *arguments], conf=ROOT / "conf") == 0
+
+
 def test_a_sweep_has_the_same_rows_on_processes_of_torchrun_as_on_our_own(tmp_path: Path) -> None:
-    cells = ["seed=0,1", "method.pwan.steps=3", "trainer=ddp", "trainer.devices=2"]
+    cells = ["trials=1", "seed=0,1", "method.pwan.steps=3", "trainer=ddp", "trainer.devices=2"]
     said = finished(command(*cells, f"output={tmp_path / 'theirs'}", sweep=True))
-    assert said.count("pwan: 2 trials run") == 2  # rank 0 alone speaks
-    finished(command(*cells, f"output={tmp_path / 'ours'}", processes=1, sweep=True))
+    assert said.count("pwan: 1 trials run") == 2  # rank 0 alone speaks
+    here(*cells, f"output={tmp_path / 'ours'}", sweep=True)
     rows = read_rows(tmp_path / "theirs")
-    assert numbers(rows) == numbers(read_rows(tmp_path / "ours")) and len(rows) == 8
+    assert numbers(rows) == numbers(read_rows(tmp_path / "ours")) and len(rows) == 4
     assert {row["device"] for row in rows if row["method"] == "pwan"} == {"cpu cpu"}
 
 
 def test_other_trainers_deal_trials_out_and_rows_stay_the_same(tmp_path: Path) -> None:
     finished(command("method.pwan.steps=3", f"output={tmp_path / 'two'}"))
-    finished(command("method.pwan.steps=3", "workers=1", f"output={tmp_path / 'one'}", processes=1))
+    here("method.pwan.steps=3", "workers=1", f"output={tmp_path / 'one'}")
     rows = read_rows(tmp_path / "two")
     assert numbers(rows) == numbers(read_rows(tmp_path / "one")) and {row["status"] for row in rows} == {"ok"}
 
@@ -106,26 +110,21 @@ def test_a_trial_that_fails_on_a_rank_is_one_failed_row(tmp_path: Path) -> None:
 
 
 def test_a_rank_that_is_killed_ends_all(tmp_path: Path) -> None:
-    process = command("method=[pwan]", "method.pwan.steps=100000", "trainer=ddp", f"output={tmp_path}")
-    deadline, ranks = time.monotonic() + 120, []
-    while time.monotonic() < deadline and len(ranks) < 2:
-        time.sleep(0.5)
-        ranks = children(process.pid)
-    time.sleep(8)  # into the registration
-    assert process.poll() is None
-    os.kill(ranks[1], signal.SIGKILL)
-    said = last_words(process, 60)
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, signal\n"
+        "if os.environ.get('RANK') == '1':\n"
+        "    from pwan.registration.solver import Solver\n"
+        "    real = Solver.step\n"
+        "    def step(self, *rest):\n"
+        "        if self.steps_done == 5:\n"
+        "            os.kill(os.getpid(), signal.SIGKILL)\n"
+        "        return real(self, *rest)\n"
+        "    Solver.step = step\n"
+    )
+    arguments = ["method=[pwan]", "method.pwan.steps=100000", "trainer=ddp", f"output={tmp_path / 'out'}"]
+    process = command(*arguments, path=os.pathsep.join([str(tmp_path), str(ROOT / "src")]))
+    said = last_words(process)
     assert process.returncode != 0 and "SIGKILL" in said
-
-
-def children(parent: int) -> list[int]:
-    """The processes that torchrun started, in the order of their ranks."""
-    found = []
-    for pid in map(int, Path(f"/proc/{parent}/task/{parent}/children").read_text().split()):
-        with suppress(FileNotFoundError):  # it has ended meanwhile
-            if "run.py" in Path(f"/proc/{pid}/cmdline").read_text():
-                found.append(pid)
-    return sorted(found)
 
 
 def test_no_crew_without_torchrun_or_alone_and_one_machine_only() -> None:

@@ -272,9 +272,9 @@ def test_an_interrupt_keeps_the_rows_and_summarises_them(tmp_path, monkeypatch):
 
 
 def test_batch_and_workers_give_the_same_rows(tmp_path):
-    entry = MethodEntry("pwan", "pwan", {"steps": 3, "warmup": 3, "rank": 20})
+    entry = MethodEntry("pwan", "pwan", {"steps": 3, "stages": 0, "warmup": 3, "rank": 20})
     for workers in (0, 1, 2):
-        run(tmp_path / str(workers), entry, trials=2, workers=workers)
+        run(tmp_path / str(workers), entry, trials=2, workers=workers, pictures=())
     rows = [sorted(read_rows(tmp_path / str(n)), key=lambda row: row["trial"]) for n in (0, 1, 2)]
     assert all(row["status"] == "ok" for some in rows for row in some)
     for name in ("mse_initial", "mse_unrefined", "mse", "matched_fraction", "steps"):
