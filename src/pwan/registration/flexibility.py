@@ -1,8 +1,8 @@
-"""How a shape may move, chosen by measurement: stiff or loose, by straight distances or along the shape.
+"""How a shape may move, chosen by measurement: as a smooth displacement of space, or rigid around each point.
 
-No kernel is best for all: the Gaussian's is for heads and for shapes that differ as a whole, the geodesic one's for
-limbs that move beside each other. So a few candidates register few points, each is judged without a truth, and the best
-one goes on to all points. Not in the paper, whose model leaves the kernel open ("e.g. the Gaussian").
+No energy is best for all: the Gaussian kernel's is for heads and for shapes that differ as a whole, the rigid one for
+limbs that turn. So a few candidates register few points, each is judged without a truth, and the best one goes on to
+all points. Not in the paper.
 
 What tells a right registration from a wrong one, on the packaged pairs that serve for tuning: the points of *both* sets
 lie near the other one (a wrong one leaves a limb of the reference alone), and of those that do, the one whose source is
@@ -31,12 +31,13 @@ from pwan.weights import weighted_median, weighted_quantile
 FEW = 800  # points of the source that a candidate registers
 QUANTILE = 0.95  # of the matched points, whose distances are judged
 CLEAR_DISTANCE = 2.6  # spacings within which both sets lie near each other: no other candidate is tried
-CLEAR_STRETCH = 0.25  # |log| of lengths between neighbours, up to which the same holds
+SMOOTH_STRETCH = 0.12  # |log| of lengths between neighbours, up to which the same holds of the Gaussian kernel
+CLEAR_STRETCH = 0.25  # and of the rigid energy, by which lengths follow the sets' noise
 STRETCHED = 3000  # points at most whose neighbours' lengths are compared
 SAME_DISTANCE = 0.35  # spacings by which a candidate may be farther than the nearest one and still be judged by stretch
 FROM_GUESS = 30  # steps of the first stage for all points, which begin where the few have led
-GEODESIC = "the geodesic kernel"
-ALONG: dict[str, Any] = {"kernel": "geodesic", "normalisation": "joint"}  # settings of the geodesic candidates
+RIGID = "the rigid energy"
+TURNING: dict[str, Any] = {"energy": "rigid", "kernel": "geodesic", "normalisation": "joint"}  # of its candidates
 PARTS = 5  # registrations that an observer is told of: four of few points at most, and that of all
 
 
@@ -122,10 +123,15 @@ def register(
 
 def chosen_options(options: Mapping[str, Any], choice: str) -> dict[str, Any]:
     """The options of a registration that chose for itself, as all points were registered, from its ``choice``."""
-    given = {**options, "flexibility": "given", "kernel": "gaussian"}
-    if not choice.startswith(GEODESIC):
+    given = {**options, "flexibility": "given", "kernel": "gaussian", "energy": "bending"}
+    if not choice.startswith(RIGID):
         return given
-    return {**given, **ALONG, "steps": options.get("steps") or FROM_GUESS}
+    return {**given, **TURNING, **_from_guess(options.get("steps"), options.get("stiffness", PwanSettings.stiffness))}
+
+
+def _from_guess(steps: int | None, stiffness: float) -> dict[str, Any]:
+    """Settings of all points, which the few have led near: they need not be stiff first."""
+    return {"steps": steps or FROM_GUESS, "stiffness_start": stiffness}
 
 
 def _register_one(
@@ -136,7 +142,7 @@ def _register_one(
     drive: coarse.Drive,
 ) -> RegistrationResult:
     started = time.perf_counter()
-    given = replace(settings, flexibility="given", kernel="gaussian")
+    given = replace(settings, flexibility="given", kernel="gaussian", energy="bending")
     few = coarse.sampled(problem, seeds, FEW)
     mass = float(few.source_total if few.mass is None else few.mass[0])  # complete transport matches all
     tried: list[tuple[str, PwanSettings, RegistrationResult, Fit]] = []
@@ -153,15 +159,15 @@ def _register_one(
         return fit
 
     fit = candidate("the Gaussian kernel", given, few)
-    if not (fit.distance <= CLEAR_DISTANCE and fit.stretch <= CLEAR_STRETCH):
-        along = replace(given, **ALONG)
-        candidate(GEODESIC, along, few)
+    if not _clear(fit, SMOOTH_STRETCH):
+        turning = replace(given, **TURNING)
+        fit = candidate(RIGID, turning, few)
         larger = float(few.source_total.maximum(few.reference_total))
-        if mass >= QUANTILE * larger:  # the reference is a shape of its own
-            running = pipeline.Registration(few, along, seeds)
-            guess = coarse.led_back(running, drive(coarse.turned_round(few, [running]), along, seeds=seeds))
+        if mass >= QUANTILE * larger and not _clear(fit, CLEAR_STRETCH):  # the reference is a shape of its own
+            running = pipeline.Registration(few, turning, seeds)
+            guess = coarse.led_back(running, drive(coarse.turned_round(few, [running]), turning, seeds=seeds))
             if guess is not None:
-                candidate(f"{GEODESIC} led by the reference's way back", along, replace(few, guess=guess))
+                candidate(f"{RIGID} led by the reference's way back", turning, replace(few, guess=guess))
     least = min(fit.distance for *_, fit in tried)
     name, chosen, of_few, fit = min(
         (one for one in tried if one[3].distance <= least + SAME_DISTANCE), key=lambda one: one[3].stretch
@@ -172,10 +178,14 @@ def _register_one(
     )
     if chosen is not given and of_few.transform is not None:
         led = of_few.transform[0](problem.source[0])[None]
-        problem, chosen = replace(problem, guess=led), replace(chosen, steps=settings.steps or FROM_GUESS)
+        problem, chosen = replace(problem, guess=led), replace(chosen, **_from_guess(settings.steps, settings.stiffness))
     own = time.perf_counter() - started
     result = coarse.register(problem, chosen, seeds=seeds, observer=_part(observer, problem, PARTS - 1), drive=drive)
     return replace(result, seconds=[result.seconds[0] + own], choice=[words])
+
+
+def _clear(fit: Fit, stretch: float) -> bool:
+    return fit.distance <= CLEAR_DISTANCE and fit.stretch <= stretch
 
 
 def _of_one(observer: Observer | None, problem: RegistrationProblem, k: int) -> Observer | None:

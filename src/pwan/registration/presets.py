@@ -55,7 +55,7 @@ def resolve(settings: PwanSettings, problem: RegistrationProblem, kind: Kind) ->
     whole = kind == "complete" or bool(matches_whole_source(problem).all())
     equal = torch.allclose(problem.source_total, problem.reference_total, rtol=1 - ROUNDED, atol=0.0)
     points = problem.source.shape[1]
-    soft = SoftSettings.for_case(whole=whole, sampled=points > SOFT_POINTS)
+    soft = SoftSettings.for_case(whole=whole, sampled=points > SOFT_POINTS, rigid=settings.energy == "rigid")
     return settings.for_case(kind, whole=whole, equal=equal, points=points), soft
 
 

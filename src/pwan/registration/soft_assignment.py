@@ -31,6 +31,7 @@ Product = Callable[[Tensor], Tensor]
 # one sample gives is off by the chance that points of both sets have near partners; the mean over some of them is less.
 SOFT_POINTS = 3000
 SAMPLES = 4
+SOFTER = 0.3  # of the stiffness of PWAN's steps: what is left to do is small
 # near pairs alone are held
 CUT = 5.0  # within so many sigmas
 SPARSE = 0.1  # where they are at most this share of all pairs
@@ -61,9 +62,12 @@ class SoftSettings:
     affine_ridge: float = 100.0
 
     @classmethod
-    def for_case(cls, *, whole: bool, sampled: bool = False) -> SoftSettings:
-        """Settings by what is to be matched, all of the source or a part of it, and whether samples are."""
+    def for_case(cls, *, whole: bool, sampled: bool = False, rigid: bool = False) -> SoftSettings:
+        """Settings by what is to be matched, all of the source or a part of it, whether samples are, and whether by the
+        rigid energy."""
         chosen = cls() if whole else cls(steps=80, scalings=10, smoothness=150.0, affine_ridge=1000.0)
+        if rigid:  # a wide kernel draws limbs in, and no ridge keeps them where PWAN left them
+            chosen = replace(chosen, steps=40, sigma_start=0.04, sigma_end=0.02)
         # a sample is denser than the sets that the widths above are for, and PWAN has brought large sets nearer
         return replace(chosen, steps=40, sigma_start=0.05, sigma_end=0.02) if sampled else chosen
 
@@ -184,7 +188,7 @@ def _anneal(
         else:
             rigidity, stiffness = stiff
             gradient, curvature = rigidity.gradient(current)
-            strength = stiffness * sigma * total  # against each other as in PWAN's steps: see the landmarks
+            strength = SOFTER * stiffness * sigma * total  # against each other as in PWAN's steps: see the landmarks
             normal += strength * curvature
             right += strength * (curvature @ current - gradient)
         solution, info = torch.linalg.solve_ex(normal, right)
