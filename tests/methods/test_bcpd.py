@@ -82,7 +82,8 @@ def dense_update(
 def check_fixed_point(source: np.ndarray, reference: np.ndarray, settings: Settings) -> np.ndarray:
     """The equations hold to 1e-6 at the result, which fits; returns sigma^2 after each sweep."""
     settings = replace(settings, max_iterations=2000)
-    found = _bcpd.run(source, reference, settings, lambda step, state: None)
+    phi = pivoted_cholesky(source, settings.beta).phi
+    found = _bcpd.run(source, reference, phi, settings, lambda step, state: None)
     assert found.stop_reason.startswith("converged")
     state = found.state
     v, alpha, moved, sigma2 = dense_update(state, source, reference, settings)
@@ -120,13 +121,13 @@ def test_each_early_sweep_is_that_of_the_dense_equations(name: str, changed: dic
     problem = make_problem(shapes.load(name), SynthesisSettings(points=70, outlier_ratio=0.5), seed=0, trials=[0])
     source, reference = unit_radius(problem.source[0].numpy()), unit_radius(problem.reference[0].numpy())
     settings = Settings(**changed)
-    kernel = pivoted_cholesky(source, settings.beta)
+    phi = pivoted_cholesky(source, settings.beta).phi
     state = _bcpd.initial_state(source, reference, settings.gamma)
     d = source.shape[1]
     assert state.sigma2 == pytest.approx(settings.gamma**2 * cdist(source, reference, "sqeuclidean").mean() / d)
     for _ in range(5):
         v, alpha, moved, sigma2 = dense_update(state, source, reference, settings)
-        state = _bcpd.update(state, source, reference, kernel, settings)
+        state = _bcpd.update(state, source, reference, phi, settings)
         np.testing.assert_allclose(state.displacement, v, atol=1e-8)
         np.testing.assert_allclose(state.moved, moved, atol=1e-8)
         np.testing.assert_allclose(state.mixing, alpha, rtol=1e-8)

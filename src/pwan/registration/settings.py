@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
 from pwan.choices import KernelKind, Kind, Normalisation, TransformKind
-from pwan.deformation.settings import NEIGHBOURS, Kernel
+from pwan.deformation.settings import NEIGHBOURS, Kernel, check_share
 from pwan.settings import check_ranges
 
 LARGE = 10_000  # source points up to which a step sees all of them
@@ -170,8 +170,7 @@ class PwanSettings:
         free = self.parametrisation == "free" and self.transform == "nonrigid"
         if self.flexibility == "auto" and (self.transform != "nonrigid" or free):
             raise ValueError("flexibility=auto chooses how a displacement bends; take transform=nonrigid and modes")
-        if not 0 < self.geodesic_share <= 1:
-            raise ValueError(f"geodesic_share must be above 0 and at most 1, got {self.geodesic_share}")
+        check_share(self.geodesic_share)
         if not 0 <= self.average <= 1:
             raise ValueError(f"average must be from 0 to 1, got {self.average}")
         if self.refinement == "soft" and free:
