@@ -168,8 +168,8 @@ def run(
     put over its defaults, or ``over`` an instance of its ``Settings``.
 
     Raises:
-        ValueError: a wrong option, a problem that the method cannot register, landmarks or weights that it cannot use, or
-            no faces where it needs them.
+        ValueError: a wrong option, a problem that the method cannot register, landmarks or weights that it cannot use,
+            or no faces where it needs them.
     """
     if problem.landmarks is not None:
         check_landmarks(name)

@@ -142,9 +142,7 @@ def match(moved: np.ndarray, reference: np.ndarray, mixing: np.ndarray, sigma2: 
     return Matching(np.maximum(sums[:, 0], LEAST_MATCH), sums[:, 1:], square)
 
 
-def update(
-    state: State, source: np.ndarray, reference: np.ndarray, phi: np.ndarray, settings: UpdateSettings
-) -> State:
+def update(state: State, source: np.ndarray, reference: np.ndarray, phi: np.ndarray, settings: UpdateSettings) -> State:
     """One sweep of the updates: the matching, the displacement, the mixing, the similarity and the variance.
 
     Args:
