@@ -296,6 +296,7 @@ def saved(result: Registered) -> Registered:
     return torch.load(buffer, weights_only=False)
 
 
+PEERS = ("probreg", "biocpd", "nricp")
 TRAVELS: dict[str, Callable[[Registered], Registered]] = {
     "pickle": lambda result: pickle.loads(pickle.dumps(result)),
     "deepcopy": copy.deepcopy,
@@ -304,7 +305,7 @@ TRAVELS: dict[str, Callable[[Registered], Registered]] = {
 
 
 @pytest.mark.parametrize("travel", TRAVELS)
-@pytest.mark.parametrize("method", [name for name in methods.names() if not name.startswith(("probreg", "biocpd"))])
+@pytest.mark.parametrize("method", [name for name in methods.names() if not name.startswith(PEERS)])
 def test_a_result_travels_whole(method: str, travel: str) -> None:
     options = {name: value for name, value in TINY.items() if name in methods.setting_names(method)}
     for source in (points(), torch.from_numpy(points()), np.stack([points()] * 2)):

@@ -25,7 +25,7 @@ SMALL: dict[str, Any] = {
     **{"steps": 3, "warmup": 2, "stages": 1, "stage_steps": 2, "rank": 20, "nearest_steps": 3, "updates": 2},
     **{"max_iterations": 5, "iterations": 5},
 }
-PEERS = [name for name in methods.names() if name.startswith(("probreg", "biocpd"))]
+PEERS = [name for name in methods.names() if name.startswith(("probreg", "biocpd", "nricp"))]
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (name, {}) for name in methods.names() if name not in PEERS},
     "rigid": ("pwan", {"transform": "rigid"}),
@@ -39,6 +39,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "estimated": ("pwan", {"mass": "auto"}),
     "batch": ("pwan", {"batch": True}),
     "geodesic": ("pwan", {"kernel": "geodesic"}),
+    "geodesic bcpd": ("bcpd", {"kernel": "geodesic"}),
     "flexible": ("pwan", {"flexibility": "auto"}),
 }
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from scipy.spatial import Delaunay
 from scipy.spatial.distance import cdist
 from scipy.special import digamma
 
@@ -82,7 +83,8 @@ def dense_update(
 def check_fixed_point(source: np.ndarray, reference: np.ndarray, settings: Settings) -> np.ndarray:
     """The equations hold to 1e-6 at the result, which fits; returns sigma^2 after each sweep."""
     settings = replace(settings, max_iterations=2000)
-    found = _bcpd.run(source, reference, settings, lambda step, state: None)
+    phi = pivoted_cholesky(source, settings.beta).phi
+    found = _bcpd.run(source, reference, phi, settings, lambda step, state: None)
     assert found.stop_reason.startswith("converged")
     state = found.state
     v, alpha, moved, sigma2 = dense_update(state, source, reference, settings)
@@ -120,13 +122,13 @@ def test_each_early_sweep_is_that_of_the_dense_equations(name: str, changed: dic
     problem = make_problem(shapes.load(name), SynthesisSettings(points=70, outlier_ratio=0.5), seed=0, trials=[0])
     source, reference = unit_radius(problem.source[0].numpy()), unit_radius(problem.reference[0].numpy())
     settings = Settings(**changed)
-    kernel = pivoted_cholesky(source, settings.beta)
+    phi = pivoted_cholesky(source, settings.beta).phi
     state = _bcpd.initial_state(source, reference, settings.gamma)
     d = source.shape[1]
     assert state.sigma2 == pytest.approx(settings.gamma**2 * cdist(source, reference, "sqeuclidean").mean() / d)
     for _ in range(5):
         v, alpha, moved, sigma2 = dense_update(state, source, reference, settings)
-        state = _bcpd.update(state, source, reference, kernel, settings)
+        state = _bcpd.update(state, source, reference, phi, settings)
         np.testing.assert_allclose(state.displacement, v, atol=1e-8)
         np.testing.assert_allclose(state.moved, moved, atol=1e-8)
         np.testing.assert_allclose(state.mixing, alpha, rtol=1e-8)
@@ -289,3 +291,108 @@ def test_collapsed_scale_is_a_failure_in_words() -> None:
 def test_settings_out_of_range_are_refused(name: str, value: object) -> None:
     with pytest.raises(ValueError, match=name):
         methods.settings("bcpd", {name: value})
+
+
+# the geodesic kernel
+
+
+def book(places: np.ndarray, angle: float) -> torch.Tensor:
+    """Where places (N, 2) of a strip 4 long are when it is folded in the middle to two near pages, one opened."""
+    along = places[:, 0] - 2
+    page = np.where(along < 0, 0.0, angle)
+    height = np.where(along < 0, 0.0, 0.1)  # the gap between the closed pages
+    turned = np.column_stack((places[:, 1], np.abs(along) * np.cos(page), height + np.abs(along) * np.sin(page)))
+    return torch.from_numpy(turned)[None]
+
+
+def opened(angle: float, *, faces: bool = True) -> RegistrationProblem:
+    """A closed book, and other points of the opened one."""
+    flat = np.stack(np.meshgrid(np.linspace(0, 4, 32), np.linspace(0, 1.2, 10)), -1).reshape(-1, 2)
+    others = numpy_generator(0, "book").random((320, 2)) * [4, 1.2]
+    return RegistrationProblem(
+        book(flat, 0.0),
+        book(others, angle),
+        truth=book(flat, angle),
+        source_faces=torch.from_numpy(Delaunay(flat).simplices.astype(np.int64))[None] if faces else None,
+    )
+
+
+# as conf/method/gbcpd.yaml and bcpd_real.yaml
+STIFF = {"unit": "coordinate", "smoothness": 50.0, "outlier_weight": 0.0, "gamma": 0.1, "normalisation": "joint"}
+
+
+def errors(problem: RegistrationProblem, **options: object) -> float:
+    result = methods.run("bcpd", problem, {**STIFF, **options}, seeds=[0])
+    assert problem.truth is not None and result.status == [OK]
+    return float(mean_squared_error(result.transformed, problem.truth))
+
+
+def test_a_page_moves_without_the_other_one_by_the_geodesic_kernel_alone() -> None:
+    problem = opened(0.4)
+    geodesic = errors(problem, kernel="geodesic", beta=1.0)
+    assert all(geodesic < 0.1 * errors(problem, beta=beta) for beta in (0.5, 1.0, 2.0))
+
+
+def test_a_smaller_share_of_the_geodesic_kernel_lies_between() -> None:
+    problem = opened(0.4)
+    whole, some, none = (errors(problem, kernel="geodesic", beta=1.0, geodesic_share=s) for s in (1.0, 0.1, 1e-3))
+    assert whole < some < none
+
+
+def test_on_a_straight_line_the_geodesic_kernel_is_the_gaussian() -> None:
+    """Ways along a line are straight, and a kernel as wide as the line needs few columns."""
+    places = np.linspace(-1, 1, 40)
+    source = np.column_stack((places, np.zeros(40), np.zeros(40)))
+    reference = source + np.column_stack((0 * places, 0.3 * places**2, 0.2 * places))
+    problem = RegistrationProblem(torch.from_numpy(source)[None], torch.from_numpy(reference)[None])
+    options = {"beta": 1.0, "max_iterations": 60}
+    straight = methods.run("bcpd", problem, options, seeds=[0])
+    along = methods.run("bcpd", problem, {**options, "kernel": "geodesic", "neighbours": 2}, seeds=[0])
+    moved = (straight.transformed - problem.source).norm(dim=-1).max()
+    assert float((along.transformed - straight.transformed).norm(dim=-1).max()) < 0.01 < 0.1 * float(moved)
+
+
+@pytest.mark.parametrize("unit", ["radius", "coordinate"])
+def test_next_to_nothing_of_the_geodesic_kernel_is_the_gaussian(unit: str) -> None:
+    """Of a stiff displacement, in which the small eigenvalues that the geodesic kernel goes without play no part."""
+    options = {"unit": unit, "smoothness": 1000.0}
+    problem, gaussian, _ = registered(150, **options)
+    _, nearly, _ = registered(150, **options, kernel="geodesic", geodesic_share=1e-9)
+    moved = (gaussian.transformed - problem.source).norm(dim=-1).max()
+    assert float((nearly.transformed - gaussian.transformed).norm(dim=-1).max()) < 0.02 * float(moved)
+
+
+def test_the_geodesic_kernel_s_transform_leads_points_with_their_page() -> None:
+    problem = opened(0.4)
+    result = methods.run("bcpd", problem, {**STIFF, "kernel": "geodesic", "beta": 1.0}, seeds=[0])
+    assert result.transform is not None and problem.truth is not None
+    (transform,) = result.transform
+    torch.testing.assert_close(transform(problem.source[0]), result.transformed[0], atol=1e-9, rtol=0)
+    between = np.array([[0.5, 3.03], [0.5, 0.97]])  # near the middle of both pages
+    expected = book(between[:, ::-1].copy(), 0.4)[0]
+    found = transform(book(between[:, ::-1].copy(), 0.0)[0])
+    assert float((found - expected).norm(dim=-1).max()) < 0.15
+
+
+def test_a_sample_of_the_geodesic_kernel_is_close_to_all() -> None:
+    problem = opened(0.3)
+    full = errors(problem, kernel="geodesic", beta=1.0)
+    sampled = errors(problem, kernel="geodesic", beta=1.0, full_points=100, sample_points=250)
+    assert problem.truth is not None
+    assert max(full, sampled) < 0.2 * float(mean_squared_error(problem.source, problem.truth))
+
+
+def test_without_faces_the_ways_go_between_near_neighbours() -> None:
+    """Those of the other page are nearer than those along the page, so that the faces know more."""
+    with_faces, without = (errors(opened(0.4, faces=there), kernel="geodesic", beta=1.0) for there in (True, False))
+    assert with_faces < 0.5 * without
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("kernel", "straight"), ("geodesic_share", 0.0), ("geodesic_share", 1.5), ("neighbours", 0), ("rank", 0)],
+)
+@pytest.mark.parametrize("method", ["bcpd", "soft_assignment"])
+def test_settings_of_the_kernel_out_of_range_are_refused(method: str, name: str, value: object) -> None:
+    with pytest.raises(ValueError, match=name):
+        methods.settings(method, {name: value})

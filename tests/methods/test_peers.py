@@ -6,11 +6,13 @@ import os
 import subprocess
 import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from scipy.spatial import Delaunay
 
 import pwan
 from pwan import methods, shapes
@@ -25,7 +27,10 @@ PACKAGE = {
     "probreg_bcpd": "probreg",
     "probreg_gmmreg": "probreg",
     "biocpd": "biocpd",
+    "nricp": "trimesh",
 }
+
+PACKAGES = {*PACKAGE.values(), "open3d", "sklearn"}
 
 # a new process must find the package of this very clone
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(pwan.__file__).parents[1])}
@@ -39,6 +44,25 @@ def small_problem(points: int, deformation_lambda: float = 50.0) -> Registration
 @pytest.fixture
 def problem() -> RegistrationProblem:
     return small_problem(120)
+
+
+def sheet(angle: float = 0.3) -> RegistrationProblem:
+    """A sheet of triangles that is rolled up a little, and other points of the rolled one."""
+    across = np.linspace(0, 1, 12)
+    flat = np.stack(np.meshgrid(2 * across, across), -1).reshape(-1, 2)
+    others = np.random.default_rng(0).random((300, 2)) * [2, 1]
+
+    def rolled(places: np.ndarray) -> torch.Tensor:
+        turned = angle * places[:, 0]
+        points = np.column_stack((np.sin(turned) / angle, places[:, 1], (1 - np.cos(turned)) / angle))
+        return torch.from_numpy(points)[None]
+
+    return RegistrationProblem(
+        torch.from_numpy(np.column_stack((flat, np.zeros(len(flat)))))[None],
+        rolled(others),
+        truth=rolled(flat),
+        source_faces=torch.from_numpy(Delaunay(flat).simplices.astype(np.int64))[None],
+    )
 
 
 def fails_to_import(monkeypatch: pytest.MonkeyPatch, package: str, error: Exception) -> None:
@@ -55,8 +79,9 @@ def fails_to_import(monkeypatch: pytest.MonkeyPatch, package: str, error: Except
 def test_absent_package_names_the_command_that_installs_it(method, problem, monkeypatch):
     package = PACKAGE[method]
     monkeypatch.setitem(sys.modules, package, None)  # as if it were not installed
+    problem = sheet() if methods.needs_faces(method) else problem
     with pytest.raises(ImportError) as caught:
-        methods.run(method, problem, seeds=[0, 1])
+        methods.run(method, problem, seeds=range(len(problem)))
     sentence = str(caught.value)
     assert sentence.startswith(f"{package} is not installed") and "`pip install -r requirements-peers.txt`" in sentence
     assert ("`apt-get install libusb-1.0-0`" in sentence) == (package == "probreg")
@@ -83,7 +108,7 @@ def test_package_that_does_not_fit_names_what_was_wrong(monkeypatch):
 def test_no_method_file_imports_a_peer():
     program = (
         "import sys; from pwan import methods; [methods.find(name) for name in methods.names()]; "
-        "print({name.partition('.')[0] for name in sys.modules} & {'probreg', 'open3d', 'biocpd', 'sklearn'})"
+        f"print({{name.partition('.')[0] for name in sys.modules}} & {PACKAGES})"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=ENVIRONMENT)
     assert done.stdout.strip() == "set()"
@@ -167,3 +192,48 @@ def test_gmmreg_of_probreg_fails_where_its_objective_is_not_a_number(problem):
     pytest.importorskip("probreg", exc_type=ImportError)
     result = methods.run("probreg_gmmreg", problem.select([0]), {"sigma": 0.1, "components": 80}, seeds=[0])
     assert result.status == ["failed"] and "BFGS took no step" in result.stop_reason[0]
+
+
+def test_nricp_rolls_a_sheet_up_and_repeats_itself():
+    pytest.importorskip("trimesh", exc_type=ImportError)
+    problem, seen = sheet(), []
+    options = {"normalisation": "joint"}
+    result = methods.run("nricp", problem, options, seeds=[0], observer=lambda p: seen.append(p.transformed()))
+    again = methods.run("nricp", problem, options, seeds=[0])
+    assert result.status == ["ok"] and torch.equal(result.transformed, again.transformed)
+    torch.testing.assert_close(seen[-1], result.transformed)
+    before = mean_squared_error(problem.source, problem.truth)
+    assert bool((mean_squared_error(result.transformed, problem.truth) < 0.1 * before).all())
+
+
+def test_nricp_of_other_units_is_the_same():
+    """It works in lengths of the source, so that metres or millimetres make no difference."""
+    pytest.importorskip("trimesh", exc_type=ImportError)
+    problem = sheet()
+    large = replace(problem, source=1000 * problem.source, reference=1000 * problem.reference)
+    here, there = (methods.run("nricp", one, {"normalisation": "none"}, seeds=[0]) for one in (problem, large))
+    torch.testing.assert_close(there.transformed, 1000 * here.transformed, atol=1e-3, rtol=0)
+
+
+def test_nricp_asks_for_faces_and_for_space(problem):
+    with pytest.raises(ValueError, match="method nricp moves a mesh; give the source's faces, or take another method"):
+        methods.run("nricp", problem, seeds=[0, 1])
+    mesh = sheet()
+    flat = RegistrationProblem(mesh.source[..., :2], mesh.reference[..., :2], source_faces=mesh.source_faces)
+    with pytest.raises(ValueError, match="nricp moves surfaces in 3-D, but the points are 2-D"):
+        methods.run("nricp", flat, seeds=[0])
+
+
+def test_nricp_fails_in_words_where_points_are_in_no_face():
+    pytest.importorskip("trimesh", exc_type=ImportError)
+    problem = sheet()
+    result = methods.run("nricp", replace(problem, source_faces=problem.source_faces[:, :1]), seeds=[0])
+    assert result.status == ["failed"] and "141 source points are in no face" in result.stop_reason[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("smoothness", (0.1, 0.1)), ("neighbours", 2), ("iterations", (0,)), ("farthest_match", -1.0)]
+)
+def test_settings_of_nricp_out_of_range_are_refused(name, value):
+    with pytest.raises(ValueError, match=name):
+        methods.settings("nricp", {name: value})

@@ -56,6 +56,7 @@ LATER: dict[str, Any] = {"voxel": 0.0, "crop": "both", "surface": "none", "turn"
 LATER_SETTINGS: dict[str, Any] = {"coarse_steps": 0, "reach": 0.0, "sample": 0, "sample_first": 0, "pull": PULL}
 # every row of before is by the Gaussian kernel, as its settings say
 LATER_SETTINGS |= {"kernel": "gaussian", "geodesic_share": 1.0, "neighbours": NEIGHBOURS, "flexibility": "given"}
+LATER_SETTINGS |= {"rank": None}  # bcpd's, which had no geodesic kernel; of other methods it is a number
 
 AXES = ["shape", "shape_source", *(f.name for f in fields(SynthesisSettings)), "seed"]
 

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from pwan.deformation.factors import Agree, as_it_is, draw_centres, nystrom
-from pwan.deformation.geodesic import geodesic_factor
+from pwan.deformation.geodesic import faces_of_each, geodesic_factor
 from pwan.deformation.kernels import Displacement
 from pwan.deformation.settings import Kernel
 
@@ -99,7 +99,7 @@ def coherence_of(
     if kernel.kind == "gaussian":
         centres = draw_centres(source.shape[1], kernel.rank, seeds)
         return Coherence(source, nystrom(source, centres, kernel.beta, agree=agree), agree)
-    of_each = [None] * len(source) if faces is None else [of_one.numpy() for of_one in faces]
+    of_each = faces_of_each(faces, len(source))
     factor = geodesic_factor(
         source, of_each, kernel.rank, kernel.beta, kernel.share, seeds, agree, neighbours=kernel.neighbours
     )

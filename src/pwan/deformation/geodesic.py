@@ -101,6 +101,11 @@ def geodesic_factor(
     return GeodesicFactor(source, phi, graphs)
 
 
+def faces_of_each(faces: Tensor | None, problems: int) -> list[np.ndarray | None]:
+    """The faces (B, F, 3) of each problem, or None for each."""
+    return [None] * problems if faces is None else list(faces.numpy())
+
+
 def _feature_map(
     points: Tensor,
     graph: csr_array,

@@ -16,6 +16,16 @@ RANK: dict[KernelKind, int] = {"gaussian": 100, "geodesic": 200}
 RIGID_BETA, RIGID_RANK = 0.3, 300
 
 
+def check_share(share: float) -> None:
+    """Refuse a share of the geodesic kernel that leaves nothing of it, or more than all.
+
+    Raises:
+        ValueError: not above 0, or above 1.
+    """
+    if not 0 < share <= 1:
+        raise ValueError(f"geodesic_share must be above 0 and at most 1, got {share}")
+
+
 @dataclass(frozen=True)
 class Kernel:
     """Which kernel the displacement is coherent by, in normalised units.

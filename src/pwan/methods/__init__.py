@@ -9,7 +9,8 @@ A method file ``methods/<name>.py`` defines
   it is used for the problem.
 
 A method whose ``Settings`` have ``pull`` uses a problem's landmarks, and one whose ``Settings`` say ``weighted`` the
-weights of its points; the others refuse them.
+weights of its points; the others refuse them. One whose ``Settings`` say ``needs_faces`` refuses problems without the
+source's faces.
 
 Files whose name begins with an underscore are not methods. A method file must import without its optional package.
 Where a method file loads torch or scipy, its ``Settings`` may stand in ``_settings/<name>.py``, which loads neither, so
@@ -101,6 +102,11 @@ def check_weights(name: str) -> None:
         )
 
 
+def needs_faces(name: str) -> bool:
+    """Whether a method moves a mesh and not points: the class of its settings says so."""
+    return getattr(settings_class(name), "needs_faces", False)
+
+
 def setting_names(name: str) -> list[str]:
     """The names of all settings of a method."""
     return [f.name for f in dataclasses.fields(settings_class(name))]
@@ -162,13 +168,15 @@ def run(
     put over its defaults, or ``over`` an instance of its ``Settings``.
 
     Raises:
-        ValueError: a wrong option, a problem that the method cannot register, or landmarks or weights that it cannot
-            use.
+        ValueError: a wrong option, a problem that the method cannot register, landmarks or weights that it cannot use,
+            or no faces where it needs them.
     """
     if problem.landmarks is not None:
         check_landmarks(name)
     if any(weights is not None for weights in problem.masses):
         check_weights(name)
+    if problem.source_faces is None and needs_faces(name):
+        raise ValueError(f"method {name} moves a mesh; give the source's faces, or take another method")
     from pwan.surroundings import undisturbed  # loads torch
 
     chosen = settings(name, options, over=over)

@@ -71,13 +71,13 @@ Solve = Callable[[np.ndarray, np.ndarray, int, Report], Fit]
 
 def register_each(
     problem: RegistrationProblem,
-    solve: Solve,
+    solve: Solve | Sequence[Solve],
     *,
     normalisation: Normalisation,
     seeds: Sequence[int],
     observer: Observer | None,
 ) -> RegistrationResult:
-    """Register the problems of a batch one after the other.
+    """Register the problems of a batch one after the other, all by the same ``solve`` or each by its own.
 
     A problem fails, with the reason, when ``solve`` raises :class:`RegistrationFailedError`, meets a singular
     matrix, an overflow or the end of the memory, or gives points that are not finite or far away from both sets; its
@@ -86,6 +86,7 @@ def register_each(
     """
     check_seeds(problem, seeds)
     b, r, d = problem.source.shape
+    solves = [solve] * b if callable(solve) else solve
     started = time.perf_counter()
     normalised, frame = normalise(problem, normalisation)
     shared = (time.perf_counter() - started) / b  # of each problem's time
@@ -115,7 +116,7 @@ def register_each(
 
         try:
             with np.errstate(over="raise", divide="raise", invalid="raise"):
-                fit = solve(source.copy(), reference.copy(), seeds[k], report)
+                fit = solves[k](source.copy(), reference.copy(), seeds[k], report)
             moved = source @ fit.affine + fit.translation + fit.displacement
             limit = ESCAPE * max(np.abs(source).max(), np.abs(reference).max())
             if not np.isfinite(moved).all():

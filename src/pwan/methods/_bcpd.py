@@ -18,7 +18,6 @@ import torch
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import digamma
 
-from pwan.deformation.factors import Cholesky, pivoted_cholesky
 from pwan.deformation.rigid import nearest_rotation
 from pwan.methods._baseline import RegistrationFailedError
 from pwan.methods._settings.bcpd import UpdateSettings
@@ -143,10 +142,15 @@ def match(moved: np.ndarray, reference: np.ndarray, mixing: np.ndarray, sigma2: 
     return Matching(np.maximum(sums[:, 0], LEAST_MATCH), sums[:, 1:], square)
 
 
-def update(
-    state: State, source: np.ndarray, reference: np.ndarray, kernel: Cholesky, settings: UpdateSettings
-) -> State:
+def update(state: State, source: np.ndarray, reference: np.ndarray, phi: np.ndarray, settings: UpdateSettings) -> State:
     """One sweep of the updates: the matching, the displacement, the mixing, the similarity and the variance.
+
+    Args:
+        state: where they stand.
+        source: (M, D).
+        reference: (N, D).
+        phi: (M, K), the factor of the source's kernel, G = Phi Phi^T.
+        settings: of the updates.
 
     Raises:
         RegistrationFailedError: next to nothing is matched, the scale collapses or explodes, the variance overflows.
@@ -162,11 +166,11 @@ def update(
         )
     partners = matching.points / nu[:, None]  # (M, D), the paper's x hat
     # (G + c diag(1/nu))^-1 through the factor: G Z = Phi a with (Phi^T diag(nu) Phi + c) a = Phi^T diag(nu) E
-    weighted = kernel.phi * nu[:, None]  # (M, K)
-    normal = kernel.phi.T @ weighted  # (K, K)
+    weighted = phi * nu[:, None]  # (M, K)
+    normal = phi.T @ weighted  # (K, K)
     normal.flat[:: len(normal) + 1] += settings.smoothness * state.sigma2 / old.scale**2
     coefficients = cho_solve(cho_factor(normal), weighted.T @ (old.undo(partners) - source))  # (K, D)
-    displacement = kernel.phi @ coefficients  # (M, D)
+    displacement = phi @ coefficients  # (M, D)
     bent = source + displacement
     mixing = state.mixing
     if settings.kappa is not None:
@@ -198,31 +202,35 @@ def procrustes(points: np.ndarray, partners: np.ndarray, weights: np.ndarray) ->
 
 @dataclass(frozen=True)
 class Run:
-    """The last state of a run, its kernel, sigma^2 after each step, and why it stopped."""
+    """The last state of a run, sigma^2 after each step, and why it stopped."""
 
     state: State
-    kernel: Cholesky
     sigma2: list[float]
     stop_reason: str
 
 
 def run(
-    source: np.ndarray, reference: np.ndarray, settings: UpdateSettings, report: Callable[[int, State], None]
+    source: np.ndarray,
+    reference: np.ndarray,
+    phi: np.ndarray,
+    settings: UpdateSettings,
+    report: Callable[[int, State], None],
 ) -> Run:
     """Sweeps until sigma, the root of sigma^2, or its change falls below the tolerance (the author's criterion).
+
+    ``source`` (M, D), ``reference`` (N, D) and ``phi`` (M, K) as in :func:`update`.
 
     Raises:
         RegistrationFailedError: as :func:`update`.
     """
-    kernel = pivoted_cholesky(source, settings.beta)
     state, history = initial_state(source, reference, settings.gamma), []
     for step in range(1, settings.max_iterations + 1):
         before = math.sqrt(state.sigma2)
-        state = update(state, source, reference, kernel, settings)
+        state = update(state, source, reference, phi, settings)
         history.append(state.sigma2)
         report(step, state)
         sigma = math.sqrt(state.sigma2)
         small = min(sigma, abs(before - sigma)) < settings.tolerance
         if state.sigma2 <= LEAST_VARIANCE or (small and step >= settings.min_iterations):
-            return Run(state, kernel, history, f"converged at iteration {step}")
-    return Run(state, kernel, history, f"took all {settings.max_iterations} iterations without reaching the tolerance")
+            return Run(state, history, f"converged at iteration {step}")
+    return Run(state, history, f"took all {settings.max_iterations} iterations without reaching the tolerance")

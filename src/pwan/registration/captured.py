@@ -19,7 +19,13 @@ def may_capture(settings: PwanSettings, place: Place) -> bool:
     """Whether a step can be recorded: a graph can hold neither messages, nor matrix exponentials, nor an RMSprop whose
     rate changes."""
     on_gpu = torch.device(place.device).type == "cuda"
-    return on_gpu and place.ranks.size == 1 and settings.transform != "rigid" and settings.optimiser == "adam" and settings.energy == "bending"
+    return (
+        on_gpu
+        and place.ranks.size == 1
+        and settings.transform != "rigid"
+        and settings.optimiser == "adam"
+        and settings.energy == "bending"
+    )
 
 
 class Captured(Generic[Outcome]):

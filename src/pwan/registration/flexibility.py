@@ -178,7 +178,10 @@ def _register_one(
     )
     if chosen is not given and of_few.transform is not None:
         led = of_few.transform[0](problem.source[0])[None]
-        problem, chosen = replace(problem, guess=led), replace(chosen, **_from_guess(settings.steps, settings.stiffness))
+        problem, chosen = (
+            replace(problem, guess=led),
+            replace(chosen, **_from_guess(settings.steps, settings.stiffness)),
+        )
     own = time.perf_counter() - started
     result = coarse.register(problem, chosen, seeds=seeds, observer=_part(observer, problem, PARTS - 1), drive=drive)
     return replace(result, seconds=[result.seconds[0] + own], choice=[words])

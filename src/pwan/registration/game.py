@@ -81,7 +81,9 @@ class Game:
         self.loss = Loss(setup, settings, schedule, self.sample, place)
         self.trained = [self.network.parameters, *([self.loss.h] if setup.learned else [])]
         self.network_optimiser = network_optimiser(self.trained, settings)
-        self.transform_optimiser = transform_optimiser(self.transform.parameters, settings, self.energy, capturable=capturable)
+        self.transform_optimiser = transform_optimiser(
+            self.transform.parameters, settings, self.energy, capturable=capturable
+        )
         self.network_gradient = torch.zeros_like(self.network.parameters)
         self.limit = ESCAPE * max(float(p.abs().max()) for p in (setup.reference, setup.transform.source))
 

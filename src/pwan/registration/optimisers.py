@@ -32,7 +32,10 @@ class ImplicitSteps(Optimizer):
     def __init__(self, parameters: Tensor, metric: Tensor, curvature: Callable[[], Tensor], rate: float) -> None:
         super().__init__([parameters], {"lr": rate})
         mean = metric.diagonal(dim1=1, dim2=2).mean(1)
-        self.metric, self.curvature = metric + RIDGE * torch.diag_embed(mean[:, None].expand(metric.shape[:2])), curvature
+        self.metric, self.curvature = (
+            metric + RIDGE * torch.diag_embed(mean[:, None].expand(metric.shape[:2])),
+            curvature,
+        )
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
@@ -51,9 +54,7 @@ def network_optimiser(trained: Sequence[Tensor], settings: PwanSettings) -> Opti
     return Adam(trained, lr=settings.network_rate, betas=_pair(settings.network_betas), **_options(trained[0]))
 
 
-def transform_optimiser(
-    parameters: Tensor, settings: PwanSettings, energy: Energy, *, capturable: bool
-) -> Optimizer:
+def transform_optimiser(parameters: Tensor, settings: PwanSettings, energy: Energy, *, capturable: bool) -> Optimizer:
     """Of the transform's parameters.
 
     Args:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
 from pwan.choices import EnergyKind, KernelKind, Kind, Normalisation, TransformKind
-from pwan.deformation.settings import NEIGHBOURS, RIGID_BETA, RIGID_RANK, Kernel
+from pwan.deformation.settings import NEIGHBOURS, RIGID_BETA, RIGID_RANK, Kernel, check_share
 from pwan.settings import check_ranges
 
 LARGE = 10_000  # source points up to which a step sees all of them
@@ -181,11 +181,12 @@ class PwanSettings:
                 raise ValueError(f"{name} must be two numbers, got {value}")
         free = self.parametrisation == "free" and self.transform == "nonrigid"
         if self.energy == "rigid" and (self.transform != "nonrigid" or free or self.refinement == "nearest"):
-            raise ValueError("energy=rigid is of a displacement in modes; take transform=nonrigid, modes and refinement=soft or none")
+            raise ValueError(
+                "energy=rigid is of a displacement in modes; take transform=nonrigid, modes and refinement=soft or none"
+            )
         if self.flexibility == "auto" and (self.transform != "nonrigid" or free):
             raise ValueError("flexibility=auto chooses how a displacement bends; take transform=nonrigid and modes")
-        if not 0 < self.geodesic_share <= 1:
-            raise ValueError(f"geodesic_share must be above 0 and at most 1, got {self.geodesic_share}")
+        check_share(self.geodesic_share)
         if not 0 <= self.average <= 1:
             raise ValueError(f"average must be from 0 to 1, got {self.average}")
         if self.refinement == "soft" and free:
@@ -228,7 +229,9 @@ class PwanSettings:
         """The kernel that the displacement is coherent by."""
         beta, rank = self.beta, self.rank
         if self.energy == "rigid":
-            beta, rank = (usual if given is None else given for given, usual in ((beta, RIGID_BETA), (rank, RIGID_RANK)))
+            beta, rank = (
+                usual if given is None else given for given, usual in ((beta, RIGID_BETA), (rank, RIGID_RANK))
+            )
         return Kernel.of(self.kernel, beta, rank, self.geodesic_share, self.neighbours)
 
     def _of_kernel(self) -> dict[str, Any]:

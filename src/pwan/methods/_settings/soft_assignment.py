@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from pwan.choices import KernelKind, Normalisation
-from pwan.deformation.settings import NEIGHBOURS, Kernel
+from pwan.deformation.settings import NEIGHBOURS, Kernel, check_share
 from pwan.registration.settings import PULL
 from pwan.settings import check_ranges
 
@@ -72,6 +72,7 @@ class Settings:
             ),
             at_least_zero=("affine_ridge", "pull"),
         )
+        check_share(self.geodesic_share)
 
     @property
     def coherence_kernel(self) -> Kernel:
