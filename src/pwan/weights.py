@@ -11,6 +11,7 @@ from scipy.spatial import KDTree
 from torch import Tensor
 
 NEIGHBOURS = 16  # of the local density: fewer give chance counts, more wash its edges out
+SPACED = 2000  # points of a set whose spacing is measured
 WIDEST = 4.0  # median distances to the last of them; a point farther out, as an outlier is, weighs no more than this
 
 
@@ -40,6 +41,13 @@ def even_weights(points: np.ndarray, faces: np.ndarray | None = None) -> np.ndar
         bare = np.flatnonzero(weights == 0)
         weights[bare] = weights[named[KDTree(points[named]).query(points[bare])[1]]]
     return weights / weights.mean()
+
+
+def median_spacing(points: np.ndarray, weights: np.ndarray | None = None) -> float:
+    """The median distance of points (N, D) to their nearest other one; by weights (N,), where they have some."""
+    some = slice(None, None, max(1, len(points) // SPACED))
+    lengths = KDTree(points).query(points[some], 2)[0][:, 1]
+    return weighted_median(lengths, None if weights is None else weights[some])
 
 
 def weighted_median(values: np.ndarray, weights: np.ndarray | None) -> float:

@@ -37,7 +37,9 @@ STRETCHED = 3000  # points at most whose neighbours' lengths are compared
 SAME_DISTANCE = 0.35  # spacings by which a candidate may be farther than the nearest one and still be judged by stretch
 FROM_GUESS = 30  # steps of the first stage for all points, which begin where the few have led
 RIGID = "the rigid energy"
-TURNING: dict[str, Any] = {"energy": "rigid", "kernel": "geodesic", "normalisation": "joint"}  # of its candidates
+GEODESIC = "the geodesic kernel"
+ALONG: dict[str, Any] = {"kernel": "geodesic", "normalisation": "joint"}  # settings of its candidate
+TURNING: dict[str, Any] = {"energy": "rigid", **ALONG}  # of the candidates by the rigid energy
 PARTS = 5  # registrations that an observer is told of: four of few points at most, and that of all
 
 
@@ -124,9 +126,10 @@ def register(
 def chosen_options(options: Mapping[str, Any], choice: str) -> dict[str, Any]:
     """The options of a registration that chose for itself, as all points were registered, from its ``choice``."""
     given = {**options, "flexibility": "given", "kernel": "gaussian", "energy": "bending"}
-    if not choice.startswith(RIGID):
+    if not choice.startswith((RIGID, GEODESIC)):
         return given
-    return {**given, **TURNING, **_from_guess(options.get("steps"), options.get("stiffness", PwanSettings.stiffness))}
+    chosen = TURNING if choice.startswith(RIGID) else ALONG
+    return {**given, **chosen, **_from_guess(options.get("steps"), options.get("stiffness", PwanSettings.stiffness))}
 
 
 def _from_guess(steps: int | None, stiffness: float) -> dict[str, Any]:
@@ -160,8 +163,10 @@ def _register_one(
 
     fit = candidate("the Gaussian kernel", given, few)
     if not _clear(fit, SMOOTH_STRETCH):
-        turning = replace(given, **TURNING)
+        along, turning = replace(given, **ALONG), replace(given, **TURNING)
         fit = candidate(RIGID, turning, few)
+        if not _clear(fit, CLEAR_STRETCH):
+            candidate(GEODESIC, along, few)
         larger = float(few.source_total.maximum(few.reference_total))
         if mass >= QUANTILE * larger and not _clear(fit, CLEAR_STRETCH):  # the reference is a shape of its own
             running = pipeline.Registration(few, turning, seeds)

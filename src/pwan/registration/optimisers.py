@@ -12,15 +12,13 @@ from torch.optim import Adam, Optimizer, RMSprop
 from pwan.registration.energy import Energy
 from pwan.registration.settings import PwanSettings
 
-
 RIDGE = 1e-10  # of the metric's mean, where a mode moves nothing
 
 
 class ImplicitSteps(Optimizer):
     """Goes from theta to the least of gradient . change + change^T (metric / rate + curvature) change / 2.
 
-    An energy that is stiff in some directions is stepped over as it is in others, where a first-order step would have to
-    be small for all.
+    Where an energy is stiff in some directions alone, a first-order step would have to be small in all of them.
 
     Args:
         parameters: theta (B, P, D).

@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from typing import Any, Literal
 
+import numpy as np
 import torch
 
 from pwan.normalisation import matches_whole_source
@@ -14,6 +15,7 @@ from pwan.problem import ROUNDED, RegistrationProblem
 from pwan.registration.settings import PwanSettings
 from pwan.registration.soft_assignment import SOFT_POINTS, SoftSettings
 from pwan.transport.objective import Kind
+from pwan.weights import median_spacing
 
 
 def resolve_kind(problem: RegistrationProblem, wanted: Literal["auto"] | Kind) -> tuple[Kind, RegistrationProblem]:
@@ -55,8 +57,19 @@ def resolve(settings: PwanSettings, problem: RegistrationProblem, kind: Kind) ->
     whole = kind == "complete" or bool(matches_whole_source(problem).all())
     equal = torch.allclose(problem.source_total, problem.reference_total, rtol=1 - ROUNDED, atol=0.0)
     points = problem.source.shape[1]
-    soft = SoftSettings.for_case(whole=whole, sampled=points > SOFT_POINTS, rigid=settings.energy == "rigid")
+    spacing = _spacing(problem) if settings.energy == "rigid" else None
+    soft = SoftSettings.for_case(whole=whole, sampled=points > SOFT_POINTS, spacing=spacing)
     return settings.for_case(kind, whole=whole, equal=equal, points=points), soft
+
+
+def _spacing(problem: RegistrationProblem) -> float:
+    """Of the references' points that the soft assignment takes, over the RMS radius; the mean of a batch."""
+    each = []
+    for x in problem.reference.numpy():
+        radius = float(np.sqrt(np.square(x - x.mean(0)).sum(1).mean()))
+        each.append(median_spacing(x) / radius if radius > 0 else 1.0)
+    taken = min(1.0, SOFT_POINTS / problem.source.shape[1])
+    return float(np.mean(each)) / taken**0.5
 
 
 def resolved(problem: RegistrationProblem, settings: PwanSettings) -> dict[str, Any]:

@@ -229,9 +229,7 @@ class PwanSettings:
         """The kernel that the displacement is coherent by."""
         beta, rank = self.beta, self.rank
         if self.energy == "rigid":
-            beta, rank = (
-                usual if given is None else given for given, usual in ((beta, RIGID_BETA), (rank, RIGID_RANK))
-            )
+            beta, rank = RIGID_BETA if beta is None else beta, RIGID_RANK if rank is None else rank
         return Kernel.of(self.kernel, beta, rank, self.geodesic_share, self.neighbours)
 
     def _of_kernel(self) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from scipy.spatial import KDTree
 from torch import Tensor
 
 from pwan.choices import Kind
@@ -23,9 +22,7 @@ from pwan.registration.sample import Masses, Sizes
 from pwan.registration.settings import PwanSettings
 from pwan.transport.potential import PotentialNetwork
 from pwan.transport.settings import Architecture
-from pwan.weights import weighted_median
-
-SPACED = 2000  # points of the reference whose spacing is measured
+from pwan.weights import median_spacing
 
 
 @dataclass(frozen=True)
@@ -186,9 +183,8 @@ def reach(reference: Tensor, least: float, weights: Tensor | None = None) -> Ten
         least: the reach is at least this, in the units of the reference.
         weights: (B, q) of its points, whose median spacing counts; None for equal ones.
     """
-    spacings = []
-    for k, points in enumerate(reference.numpy()):
-        some = slice(None, None, max(1, len(points) // SPACED))
-        of_some = KDTree(points).query(points[some], 2)[0][:, 1]
-        spacings.append(weighted_median(of_some, None if weights is None else weights[k, some].numpy()))
+    spacings = [
+        median_spacing(points, None if weights is None else weights[k].numpy())
+        for k, points in enumerate(reference.numpy())
+    ]
     return 2.0 * reference.new_tensor(spacings).clamp(min=least / 2.0)

@@ -62,12 +62,13 @@ class SoftSettings:
     affine_ridge: float = 100.0
 
     @classmethod
-    def for_case(cls, *, whole: bool, sampled: bool = False, rigid: bool = False) -> SoftSettings:
-        """Settings by what is to be matched, all of the source or a part of it, whether samples are, and whether by the
-        rigid energy."""
+    def for_case(cls, *, whole: bool, sampled: bool = False, spacing: float | None = None) -> SoftSettings:
+        """Settings by what is to be matched, all of the source or a part of it, whether samples are, and, for the rigid
+        energy, by the spacing of the reference's points: a wider kernel would draw limbs in, which no ridge keeps where
+        PWAN left them."""
         chosen = cls() if whole else cls(steps=80, scalings=10, smoothness=150.0, affine_ridge=1000.0)
-        if rigid:  # a wide kernel draws limbs in, and no ridge keeps them where PWAN left them
-            chosen = replace(chosen, steps=40, sigma_start=0.04, sigma_end=0.02)
+        if spacing is not None:
+            return replace(chosen, steps=30, sigma_start=2 * spacing, sigma_end=spacing)
         # a sample is denser than the sets that the widths above are for, and PWAN has brought large sets nearer
         return replace(chosen, steps=40, sigma_start=0.05, sigma_end=0.02) if sampled else chosen
 
