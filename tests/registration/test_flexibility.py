@@ -1,4 +1,4 @@
-"""Which kernel a displacement is coherent by, chosen by measurement on few points."""
+"""How a shape may move, chosen by measurement on few points."""
 
 from __future__ import annotations
 
@@ -77,12 +77,12 @@ def test_a_limb_that_collapsed_is_stretched() -> None:
     assert right.stretch < 0.2 < 0.5 < measure_fit(source, fallen, moved, 400).stretch
 
 
-def test_a_leg_beside_the_other_takes_the_geodesic_kernel() -> None:
+def test_a_leg_beside_the_other_does_not_stay_with_the_gaussian_kernel() -> None:
     problem = two_poses()
     result = flexibility.register(problem, replace(QUICK, flexibility="auto"), seeds=[0])
     given = flexibility.register(problem, QUICK, seeds=[0])
     assert problem.truth is not None and result.choice is not None and given.choice is None
-    assert result.choice[0].startswith("the geodesic kernel")
+    assert result.choice[0].startswith(("the rigid energy", "the geodesic kernel"))
     errors = [float(mean_squared_error(found.transformed, problem.truth)) for found in (result, given)]
     assert errors[0] < 0.6 * errors[1]
 

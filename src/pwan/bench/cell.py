@@ -51,11 +51,12 @@ class Cell:
 
 
 # axes and methods' settings that earlier rows do not have, with the value those rows stand for: they keep their hash
-LATER: dict[str, Any] = {"voxel": 0.0, "crop": "both", "surface": "none", "turn": 0.0}
+LATER: dict[str, Any] = {"voxel": 0.0, "crop": "both", "surface": "none", "weights": "none", "turn": 0.0}
 # no cell has pairs, so that pull changes no row
 LATER_SETTINGS: dict[str, Any] = {"coarse_steps": 0, "reach": 0.0, "sample": 0, "sample_first": 0, "pull": PULL}
 # every row of before is by the Gaussian kernel, as its settings say
 LATER_SETTINGS |= {"kernel": "gaussian", "geodesic_share": 1.0, "neighbours": NEIGHBOURS, "flexibility": "given"}
+LATER_SETTINGS |= {"energy": "bending", "stiffness": 1.0, "stiffness_start": 10.0}
 LATER_SETTINGS |= {"rank": None}  # bcpd's, which had no geodesic kernel; of other methods it is a number
 
 AXES = ["shape", "shape_source", *(f.name for f in fields(SynthesisSettings)), "seed"]

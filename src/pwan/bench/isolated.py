@@ -107,7 +107,8 @@ def _live(pipe: Connection, work: Work) -> None:
             row: Row
             try:
                 seeds = [trial_seed(work.cell.seed, repeat)]
-                result = methods.run(work.entry.method, problem, work.entry.options, seeds=seeds)
+                given = methods.with_weights_it_takes(work.entry.method, problem)
+                result = methods.run(work.entry.method, given, work.entry.options, seeds=seeds)
             except ImportError as error:
                 row = {"status": NOT_RUN, "reason": str(error)}
             except (Exception, SystemExit) as error:  # whatever a method does wrong is its result

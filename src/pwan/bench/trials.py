@@ -107,7 +107,7 @@ def _register(task: Task, report: Report) -> list[Trial]:
     if truth is None:
         raise ValueError("a benchmark needs problems with a truth, so that errors can be measured")
     on_the_way = _OnTheWay(truth, report, snapshots=0 in task.trials)
-    result = _drive(task, problem, on_the_way)
+    result = _drive(task, methods.with_weights_it_takes(task.method, problem), on_the_way)
     used = max([torch.get_num_threads(), *(pool["num_threads"] for pool in threadpool_info())])
     refined = mean_squared_error(result.transformed.cpu(), truth).tolist()
     unrefined = mean_squared_error(result.transformed_unrefined.cpu(), truth).tolist()

@@ -102,6 +102,13 @@ def check_weights(name: str) -> None:
         )
 
 
+def with_weights_it_takes(name: str, problem: RegistrationProblem) -> RegistrationProblem:
+    """The problem, without weights of points where the method counts each point once."""
+    if takes_weights(name):
+        return problem
+    return dataclasses.replace(problem, source_weights=None, reference_weights=None)
+
+
 def needs_faces(name: str) -> bool:
     """Whether a method moves a mesh and not points: the class of its settings says so."""
     return getattr(settings_class(name), "needs_faces", False)

@@ -30,9 +30,10 @@ from pwan.weights import weighted_median, weighted_quantile
 # All were chosen on the packaged bodies, hands and heads that serve for tuning.
 FEW = 800  # points of the source that a candidate registers
 QUANTILE = 0.95  # of the matched points, whose distances are judged
-CLEAR_DISTANCE = 2.6  # spacings within which both sets lie near each other: no other candidate is tried
-SMOOTH_STRETCH = 0.12  # |log| of lengths between neighbours, up to which the same holds of the Gaussian kernel
-CLEAR_STRETCH = 0.25  # and of the rigid energy, by which lengths follow the sets' noise
+# Within so many spacings both sets lie near each other, up to such a |log| of lengths between neighbours: no other
+# candidate is tried after the Gaussian kernel, and after the rigid energy, by which lengths follow the sets' noise.
+CLEAR_SMOOTH = (2.6, 0.12)
+CLEAR_RIGID = (2.4, 0.33)
 STRETCHED = 3000  # points at most whose neighbours' lengths are compared
 SAME_DISTANCE = 0.35  # spacings by which a candidate may be farther than the nearest one and still be judged by stretch
 FROM_GUESS = 30  # steps of the first stage for all points, which begin where the few have led
@@ -161,14 +162,14 @@ def _register_one(
         tried.append((name, chosen, result, fit))
         return fit
 
+    along, turning = replace(given, **ALONG), replace(given, **TURNING)
     fit = candidate("the Gaussian kernel", given, few)
-    if not _clear(fit, SMOOTH_STRETCH):
-        along, turning = replace(given, **ALONG), replace(given, **TURNING)
+    if not _clear(fit, *CLEAR_SMOOTH):
         fit = candidate(RIGID, turning, few)
-        if not _clear(fit, CLEAR_STRETCH):
-            candidate(GEODESIC, along, few)
+    if len(tried) == 2 and not _clear(fit, *CLEAR_RIGID):
+        candidate(GEODESIC, along, few)
         larger = float(few.source_total.maximum(few.reference_total))
-        if mass >= QUANTILE * larger and not _clear(fit, CLEAR_STRETCH):  # the reference is a shape of its own
+        if mass >= QUANTILE * larger:  # the reference is a shape of its own
             running = pipeline.Registration(few, turning, seeds)
             guess = coarse.led_back(running, drive(coarse.turned_round(few, [running]), turning, seeds=seeds))
             if guess is not None:
@@ -192,8 +193,8 @@ def _register_one(
     return replace(result, seconds=[result.seconds[0] + own], choice=[words])
 
 
-def _clear(fit: Fit, stretch: float) -> bool:
-    return fit.distance <= CLEAR_DISTANCE and fit.stretch <= stretch
+def _clear(fit: Fit, distance: float, stretch: float) -> bool:
+    return fit.distance <= distance and fit.stretch <= stretch
 
 
 def _of_one(observer: Observer | None, problem: RegistrationProblem, k: int) -> Observer | None:

@@ -22,7 +22,7 @@ from pwan.begin.landmark_start import start_by_landmarks
 from pwan.begin.sliding import SlidingCheck, check_sliding
 from pwan.begin.start import Start
 from pwan.problem import OK, ROUNDED, Observer, RegistrationProblem
-from pwan.registration.flexibility import CLEAR_DISTANCE, chosen_options, measure_fit
+from pwan.registration.flexibility import CLEAR_SMOOTH, chosen_options, measure_fit
 from pwan.scans.folder import check_output
 from pwan.scans.output import Outcome, write_output
 from pwan.scans.pair import Pair, doubtful_units, read_pair
@@ -31,9 +31,9 @@ from pwan.scans.verdict import BEYOND, HALF, SLID, LandmarkResidual, Measured, j
 
 # |log| of lengths between neighbours up to which a registration of all of the smaller set may stand against an estimate
 # that matches less: right ones of the packaged pairs that serve for tuning were below .52, two cropped shapes forced
-# onto each other lie farther apart than ``CLEAR_DISTANCE`` or stretch more
+# onto each other lie farther apart than ``CLEAR_SMOOTH`` says or stretch more
 WHOLE_STRETCH = 0.55
-MESH_DISTANCE = 3.0  # in place of CLEAR_DISTANCE: the spacing of a mesh's vertices differs from place to place
+MESH_DISTANCE = 3.0  # in place of that: the spacing of a mesh's vertices differs from place to place
 
 FOLDED_POINTS = 20_000  # about so many points of the source are checked for folds of the map; chosen by eye
 
@@ -142,7 +142,7 @@ def _match(
         result = run(moved, None)
         fit = measure_fit(pair.source, result.transformed, pair.reference, smaller)
         meshes = pair.source_faces is not None and pair.reference_faces is not None
-        near = fit.distance <= (MESH_DISTANCE if meshes else CLEAR_DISTANCE)
+        near = fit.distance <= (MESH_DISTANCE if meshes else CLEAR_SMOOTH[0])
         if result.status == OK and near and fit.stretch <= WHOLE_STRETCH:
             tell(f"mass: all {smaller} of the smaller set, which fit within {fit.distance:.2g} spacings")
             reason = f"{limits.reason}; but all {smaller} of the smaller set fit"

@@ -17,6 +17,7 @@ from pwan.synthesis.deformation import random_deformation
 from pwan.synthesis.matching import carried_by_matches
 from pwan.synthesis.settings import SynthesisSettings
 from pwan.synthesis.voxel import voxel_means
+from pwan.weights import even_weights
 
 
 def make_problem(shape: Shape, settings: SynthesisSettings, *, seed: int, trials: Sequence[int]) -> RegistrationProblem:
@@ -56,7 +57,21 @@ def make_problem(shape: Shape, settings: SynthesisSettings, *, seed: int, trials
         if settings.distance is None
         else torch.from_numpy(np.full(len(trials), settings.distance, dtype=np.float64)),
         truth=torch.from_numpy(np.stack(truths)),
+        **_of_mesh(shape, settings, sources),
     )
+
+
+def _of_mesh(shape: Shape, settings: SynthesisSettings, sources: Sequence[np.ndarray]) -> dict[str, torch.Tensor]:
+    """The source's faces and its weights, where it is all vertices of a mesh and the settings ask for weights."""
+    if settings.weights == "none":
+        return {}
+    whole = shape.faces is not None and settings.points == len(shape.points)
+    weights = [even_weights(source, shape.faces if whole else None) for source in sources]
+    out = {"source_weights": torch.from_numpy(np.stack(weights))}
+    if whole:
+        faces = torch.from_numpy(np.asarray(shape.faces, dtype=np.int64))
+        out["source_faces"] = faces.expand(len(sources), -1, -1).contiguous()
+    return out
 
 
 def _make_one(

@@ -27,6 +27,8 @@ class SynthesisSettings:
         surface: which sets are drawn evenly over the surface where the partner is one too (the packaged bodies, hands
             and heads): "none", or "reference", the source being vertices in their order (all of them where N is their
             number, so that the shape's faces are the source's), or "both".
+        weights: "none" (each point counts once), or "even": source points weigh what they stand for of the surface, as
+            :func:`pwan.weights.even_weights` has it; the draws of a surface are even as they are.
         turn: degrees by which the reference is turned, about its mean and an axis of random direction.
         beta: width of the deformation's kernel exp(-d^2 / (2 beta^2)).
         rank: Nystrom rank of the deformation, at most the shape's size.
@@ -51,6 +53,7 @@ class SynthesisSettings:
     crop: Literal["both", "source", "reference"] = "both"
     deformation: Literal["random", "partner"] = "random"
     surface: Literal["none", "reference", "both"] = "none"
+    weights: Literal["none", "even"] = "none"
     turn: float = 0.0
     beta: float = 2.0
     rank: int = 100
@@ -73,6 +76,11 @@ class SynthesisSettings:
             )
         if not 0 < self.keep <= 1:
             raise ValueError(f"keep must be above 0 and at most 1, got {self.keep}; it is the share that is left")
+        if self.weights == "even" and (self.surface != "reference" or self.crop != "reference"):
+            raise ValueError(
+                f"weights=even is for a source of vertices that stays whole: surface=reference and crop=reference, got "
+                f"surface={self.surface} and crop={self.crop}"
+            )
         if self.surface != "none" and (self.deformation != "partner" or self.voxel):
             raise ValueError(
                 f"surface={self.surface} needs deformation=partner and voxel=0, got deformation={self.deformation} and "
