@@ -69,8 +69,7 @@ def _of_mesh(shape: Shape, settings: SynthesisSettings, sources: Sequence[np.nda
     weights = [even_weights(source, shape.faces if whole else None) for source in sources]
     out = {"source_weights": torch.from_numpy(np.stack(weights))}
     if whole:
-        faces = torch.from_numpy(np.asarray(shape.faces, dtype=np.int64))
-        out["source_faces"] = faces.expand(len(sources), -1, -1).contiguous()
+        out["source_faces"] = torch.from_numpy(np.stack([np.asarray(shape.faces, dtype=np.int64)] * len(sources)))
     return out
 
 
