@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pwan import methods, shapes
-from pwan.bench.cell import MethodEntry, settings_hash
+from pwan.bench.cell import LATER, MethodEntry, settings_hash
 from pwan.synthesis import SynthesisSettings, make_problem
 
 
@@ -39,7 +39,7 @@ def test_an_axis_that_came_later_changes_the_hash_only_where_it_is_set(cell, shi
     """Rows that were written before keep their cell."""
     entry = MethodEntry("shifting", shifting, {"shift": 0.5})
     base = settings_hash(cell, entry, {"shift": 0.5})
-    axes = {name: value for name, value in cell.axes().items() if name not in ("voxel", "crop", "surface", "turn")}
+    axes = {name: value for name, value in cell.axes().items() if name not in LATER}
     text = json.dumps([axes, "shifting", shifting, {"shift": 0.5}], sort_keys=True)
     assert base == hashlib.sha256(text.encode()).hexdigest()[:12]
     for change in ({"voxel": 0.1}, {"crop": "source"}, {"turn": 30.0}, {"deformation": "partner", "surface": "both"}):

@@ -58,7 +58,7 @@ def test_a_mirror_image_costs() -> None:
 
 
 def test_a_stretch_costs_the_square_of_the_strain() -> None:
-    """On a line no rotation helps: E is the weighted mean of (ratio / s - 1)^2 over how much longer each edge became."""
+    """On a line no rotation helps: E is the mean of (ratio / s - 1)^2 over how much longer each edge became."""
     source = torch.linspace(-1, 1, 41, dtype=torch.float64)[None, :, None] * torch.tensor([1.0, 0, 0])
     transform = Transform("nonrigid", source, torch.eye(41, dtype=torch.float64)[None])
     energy = Rigidity.of(transform, source, None)

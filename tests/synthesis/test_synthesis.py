@@ -18,6 +18,7 @@ from pwan.shapes.surface import sample_surface
 from pwan.synthesis import SynthesisSettings, make_problem
 from pwan.synthesis.corruption import crop, turn, uniform_outliers
 from pwan.synthesis.deformation import random_deformation
+from pwan.weights import even_weights
 
 BUNNY = shapes.load("bunny")
 FIELDS = ("source", "reference", "truth", "mass")
@@ -371,6 +372,32 @@ def test_the_reference_is_drawn_from_the_partners_surface_and_the_source_is_the_
     rows = cKDTree(shape.points).query(fewer.source[0].numpy())[1]
     assert np.all(np.diff(rows) > 0)
     np.testing.assert_array_equal(fewer.truth[0], shape.partner[rows])
+
+
+def test_the_sources_vertices_weigh_what_they_stand_for_of_the_surface() -> None:
+    shape = shapes.load("hand_point")
+    knobs = SynthesisSettings(
+        points=len(shape.points), deformation="partner", surface="reference", crop="reference", keep=0.6, weights="even"
+    )
+    problem = make_problem(shape, knobs, seed=0, trials=[0, 1])
+    assert problem.source_weights is not None and problem.source_faces is not None and problem.reference_weights is None
+    for k in (0, 1):
+        np.testing.assert_array_equal(problem.source_faces[k], shape.faces)
+        np.testing.assert_allclose(problem.source_weights[k], even_weights(shape.points, shape.faces))
+    fewer = make_problem(shape, replace(knobs, points=200), seed=0, trials=[0])
+    assert fewer.source_weights is not None and fewer.source_faces is None  # the faces name vertices that are missing
+    assert float(fewer.source_weights.sum()) == pytest.approx(200)
+    plain = make_problem(shape, replace(knobs, weights="none"), seed=0, trials=[0])
+    assert plain.source_weights is None and plain.source_faces is None
+    assert torch.equal(plain.reference[0], problem.reference[0])
+
+
+@pytest.mark.parametrize("other", [{"surface": "both"}, {"crop": "both"}])
+def test_weights_are_of_a_whole_source_of_vertices(other: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match="weights=even is for a source of vertices"):
+        SynthesisSettings(
+            **{"deformation": "partner", "surface": "reference", "crop": "reference", "weights": "even", **other}
+        )  # type: ignore[arg-type]
 
 
 def test_both_sets_may_be_drawn_from_the_surface_and_the_truth_is_the_same_place_of_the_partner() -> None:

@@ -9,7 +9,17 @@ from pwan import methods
 from pwan.settings import check_ranges
 
 # settings of a method that say how the shape may move: who gives one of them has chosen
-FLEXIBILITY = ("flexibility", "kernel", "geodesic_share", "beta", "rank", "coherence", "affine_penalty", "coarse_steps")
+FLEXIBILITY = (
+    "flexibility",
+    "energy",
+    "kernel",
+    "geodesic_share",
+    "beta",
+    "rank",
+    "coherence",
+    "affine_penalty",
+    "coarse_steps",
+)
 LIMIT = 200_000  # points of a set, at most, that are registered; of more a random part is, and all are moved
 
 
