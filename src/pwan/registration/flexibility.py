@@ -29,11 +29,15 @@ from pwan.weights import weighted_median, weighted_quantile
 
 # All were chosen on the packaged bodies, hands and heads that serve for tuning.
 FEW = 800  # points of the source that a candidate registers
+FEWEST = 300  # of either set: fewer do not show along which way a shape goes on, and only the Gaussian kernel is taken
 QUANTILE = 0.95  # of the matched points, whose distances are judged
 # Within so many spacings both sets lie near each other, up to such a |log| of lengths between neighbours: no other
 # candidate is tried after the Gaussian kernel, and after the rigid energy, by which lengths follow the sets' noise.
 CLEAR_SMOOTH = (2.6, 0.12)
 CLEAR_RIGID = (2.4, 0.33)
+TORN = (
+    0.65  # |log| of lengths: who stretches more is taken only where all do; right results of the pairs were below .52
+)
 STRETCHED = 3000  # points at most whose neighbours' lengths are compared
 SAME_DISTANCE = 0.35  # spacings by which a candidate may be farther than the nearest one and still be judged by stretch
 FROM_GUESS = 30  # steps of the first stage for all points, which begin where the few have led
@@ -164,7 +168,8 @@ def _register_one(
 
     along, turning = replace(given, **ALONG), replace(given, **TURNING)
     fit = candidate("the Gaussian kernel", given, few)
-    if not _clear(fit, *CLEAR_SMOOTH):
+    enough = min(problem.source.shape[1], problem.reference.shape[1]) >= FEWEST
+    if enough and not _clear(fit, *CLEAR_SMOOTH):
         fit = candidate(RIGID, turning, few)
     if len(tried) == 2 and not _clear(fit, *CLEAR_RIGID):
         candidate(GEODESIC, along, few)
@@ -174,9 +179,10 @@ def _register_one(
             guess = coarse.led_back(running, drive(coarse.turned_round(few, [running]), turning, seeds=seeds))
             if guess is not None:
                 candidate(f"{RIGID} led by the reference's way back", turning, replace(few, guess=guess))
-    least = min(fit.distance for *_, fit in tried)
+    whole = [one for one in tried if one[3].stretch <= TORN] or tried
+    least = min(fit.distance for *_, fit in whole)
     name, chosen, of_few, fit = min(
-        (one for one in tried if one[3].distance <= least + SAME_DISTANCE), key=lambda one: one[3].stretch
+        (one for one in whole if one[3].distance <= least + SAME_DISTANCE), key=lambda one: one[3].stretch
     )
     words = f"{name} fits best: " + "; ".join(
         f"{each}: within {f.distance:.2g} spacings, lengths changed by {np.expm1(f.stretch):.0%}"

@@ -27,7 +27,7 @@ from pwan.scans.folder import check_output
 from pwan.scans.output import Outcome, write_output
 from pwan.scans.pair import Pair, doubtful_units, read_pair
 from pwan.scans.settings import ScanSettings
-from pwan.scans.verdict import BEYOND, HALF, SLID, LandmarkResidual, Measured, judge, settled, unevenness
+from pwan.scans.verdict import BEYOND, SLID, LandmarkResidual, Measured, judge, settled, unevenness
 
 # |log| of lengths between neighbours up to which a registration of all of the smaller set may stand against an estimate
 # that matches less: right ones of the packaged pairs that serve for tuning were below .52, two cropped shapes forced
@@ -137,7 +137,7 @@ def _match(
     """The registration, and the mass that it matched: all of the smaller set where an estimate says less and yet all of
     it fits, since a limb that moved far costs the estimate some."""
     smaller = min(len(pair.source), len(pair.reference))
-    if limits is not None and mass is not None and HALF * smaller < mass < smaller and _may_bend(settings):
+    if limits is not None and mass is not None and mass < smaller and _may_bend(settings):
         tell("a limb that moved far may have cost the estimate some, so all is tried first ...")
         result = run(moved, None)
         fit = measure_fit(pair.source, result.transformed, pair.reference, smaller)

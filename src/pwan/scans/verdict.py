@@ -8,7 +8,7 @@ import numpy as np
 from scipy.spatial import KDTree
 
 from pwan.begin.estimate import ESTIMATE
-from pwan.registration.flexibility import Fit
+from pwan.registration.flexibility import TORN, Fit
 
 # Limits of the verdict. Where no measurement is named they were chosen by eye.
 NEAR = 1.5  # median distance of matched points, in spacings of the reference: a good fit up to here
@@ -28,7 +28,6 @@ BEYOND = 3.0  # spacings of the reference from the other set, from which on a po
 # Spacings within which 95% of the matched points of both sets lie near the other one: of the packaged pairs that serve
 # for tuning all right results were below 3.1, and the wrong ones above 3.5 but for one fist.
 UNCOVERED = 3.5
-TORN = 0.65  # |log| of lengths between neighbours: right results of the same pairs were below .52
 TAIL = 6.0  # 95th percentile of the matched points' distances over their median: something was matched by force
 
 
