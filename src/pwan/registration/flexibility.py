@@ -29,7 +29,7 @@ from pwan.weights import weighted_median, weighted_quantile
 
 # All were chosen on the packaged bodies, hands and heads that serve for tuning.
 FEW = 800  # points of the source that a candidate registers
-FEWEST = 300  # of either set: fewer do not show along which way a shape goes on, and only the Gaussian kernel is taken
+FEWEST = 300  # of either set: fewer do not show how a shape goes on, and the Gaussian kernel is taken
 QUANTILE = 0.95  # of the matched points, whose distances are judged
 # Within so many spacings both sets lie near each other, up to such a |log| of lengths between neighbours: no other
 # candidate is tried after the Gaussian kernel, and after the rigid energy, by which lengths follow the sets' noise.
