@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -252,6 +253,21 @@ def test_a_coarse_sample_carries_its_share_of_the_mass_and_turned_round_the_sets
     running = Registration(few, PwanSettings(**SMALL), [0])
     back = coarse.turned_round(few, [running])
     assert back.source_weights is few.reference_weights and back.reference_weights is few.source_weights
+
+
+def test_a_coarse_sample_of_an_uneven_set_is_even() -> None:
+    """One half of a square holds nine in ten points, and each of the others weighs nine times as much."""
+    generator = np.random.default_rng(0)
+    left = torch.from_numpy(generator.random((1, 1800, 2)))
+    right = torch.from_numpy(generator.random((1, 200, 2)) + [1.0, 0.0])
+    points = torch.cat((left, right), 1)
+    weights = torch.cat((torch.full((1, 1800), 1 / 1.8), torch.full((1, 200), 5.0)), 1).double()
+    few = coarse.sampled(RegistrationProblem(points, points, source_weights=weights), [0], 300)
+    assert few.source_weights is not None
+    beyond = few.source[0, :, 0] > 1
+    assert 120 < int(beyond.sum()) < 180  # of 300; chance would draw 30
+    assert float(few.source_weights.min()) > 0.8 * float(few.source_weights.max())
+    assert float(few.source_weights[0, beyond].sum() / few.source_weights.sum()) == pytest.approx(0.5, abs=0.1)
 
 
 @pytest.mark.parametrize(

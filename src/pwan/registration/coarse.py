@@ -16,6 +16,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -97,7 +98,8 @@ def register(
 
 def sampled(problem: RegistrationProblem, seeds: Sequence[int], points: int = COARSE) -> RegistrationProblem:
     """The same share of both sets, at random but for the points of landmarks, of very many those of most weight;
-    without the truth and the faces.
+    without the truth and the faces. A point is drawn the likelier the more it weighs, so that few vertices show all of
+    a mesh, and weighs the less beside others then.
 
     Args:
         problem: of any size.
@@ -112,14 +114,15 @@ def sampled(problem: RegistrationProblem, seeds: Sequence[int], points: int = CO
         most = problem.source.new_ones(landmarks.shape[:2]) if weights is None else weights
         kept = most.argsort(dim=1, descending=True, stable=True)[:, : points // 2]
         landmarks, weights = take_rows(landmarks, kept), None if weights is None else weights.gather(1, kept)
-    rows = []
+    rows, masses = [], (problem.source_weights, problem.reference_weights)
     for side, (name, n) in enumerate((("source", r), ("reference", q))):
         size = min(n, max(FEWEST, round(share * n), 0 if landmarks is None else landmarks.shape[1]))
         needed = [None if landmarks is None else landmarks[k, :, side] for k in range(len(problem))]
-        rows.append(torch.stack([_rows(n, size, *each, name) for each in zip(seeds, needed, strict=True)]))
+        of_set = masses[side]
+        of_each = [None if of_set is None else of_set[k] for k in range(len(problem))]
+        rows.append(torch.stack([_rows(n, size, *each, name) for each in zip(seeds, needed, of_each, strict=True)]))
     y_weights, x_weights = (
-        None if weights is None else weights_of_rows(weights, of)
-        for weights, of in zip((problem.source_weights, problem.reference_weights), rows, strict=True)
+        None if weighed is None else _weights(weighed, of) for weighed, of in zip(masses, rows, strict=True)
     )
     if landmarks is not None:  # their places among the rows, which are in order
         landmarks = torch.stack(
@@ -142,13 +145,34 @@ def sampled(problem: RegistrationProblem, seeds: Sequence[int], points: int = CO
     return replace(few, mass=torch.where(problem.mass >= problem.lighter * ROUNDED, few.lighter, some))
 
 
-def _rows(n: int, size: int, seed: int, needed: Tensor | None, name: str) -> Tensor:
+def _rows(n: int, size: int, seed: int, needed: Tensor | None, weights: Tensor | None, name: str) -> Tensor:
     """Row numbers (size,) out of n, in order, with the needed ones among them."""
-    order = torch.from_numpy(numpy_generator(seed, "coarse", name).permutation(n))
+    generator = numpy_generator(seed, "coarse", name)
+    if weights is None:
+        order = torch.from_numpy(generator.permutation(n))
+    else:  # without replacement, by weights (Efraimidis and Spirakis, 2006)
+        order = (torch.from_numpy(generator.exponential(size=n)) / weights).argsort(stable=True)
     if needed is not None:
         needed = needed.unique()
         order = torch.cat((needed, order[~torch.isin(order, needed)]))
     return order[:size].sort().values
+
+
+def _weights(weights: Tensor, rows: Tensor) -> Tensor:
+    """Of rows (B, k) that were drawn by weights (B, n): what a point weighs over how likely it was drawn, so scaled
+    that they carry their share k / n of all the mass."""
+    out = []
+    for of_one in weights.numpy():
+        least, falling = 0.0, np.sort(of_one)[::-1]
+        rest = np.cumsum(falling[::-1])[::-1]  # of the points from here on
+        for taken in range(rows.shape[1]):  # so many weigh more than they can be drawn, and are taken surely
+            least = rest[taken] / (rows.shape[1] - taken)
+            if falling[taken] <= least:
+                break
+        out.append(np.where(of_one > 0, np.maximum(of_one, least), 0.0))
+    evened = torch.from_numpy(np.stack(out))
+    scale = weights.sum(1, keepdim=True) / evened.sum(1, keepdim=True)
+    return weights_of_rows(evened, rows) * scale
 
 
 def turned_round(problem: RegistrationProblem, running: Sequence[pipeline.Registration]) -> RegistrationProblem:
