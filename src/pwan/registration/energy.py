@@ -4,7 +4,6 @@ penalty on A, and the pull of the landmarks; or the rigid energy in C's place.
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from pwan.deformation.coherence import Coherence
@@ -40,7 +39,7 @@ class Energy:
     ) -> None:
         self.settings, self.transform, self.identity = settings, transform, identity
         self.coherence, self.rigidity, self.schedule, self.landmarks = coherence, rigidity, schedule, landmarks
-        self.curvature = torch.empty(0)  # (B, P, P) as of the last gradient; of the rigid energy's steps
+        self.curvature = identity.new_empty(0)  # (B, P, P) as of the last gradient; of the rigid energy's steps
 
     def add_gradient(self, out: Tensor) -> None:
         """Add the gradient with respect to the parameters to ``out`` (B, P, D).
