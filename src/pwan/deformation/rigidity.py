@@ -17,6 +17,7 @@ import torch
 from scipy.spatial.distance import cdist
 from torch import Tensor
 
+from pwan.deformation.geodesic import faces_of_each
 from pwan.deformation.graph import graph_neighbours, shape_graph, thinned
 from pwan.deformation.settings import NEIGHBOURS
 from pwan.deformation.transform import Transform, take_rows
@@ -65,10 +66,8 @@ class Rigidity:
             neighbours: of a point in that graph.
         """
         assert transform.basis is not None
-        rows, near = zip(
-            *(_nodes(y.numpy(), None if faces is None else faces[k].numpy(), neighbours) for k, y in enumerate(source)),
-            strict=True,
-        )
+        each = zip(source.numpy(), faces_of_each(faces, len(source)), strict=True)
+        rows, near = zip(*(_nodes(y, of_one, neighbours) for y, of_one in each), strict=True)
         nodes, around = torch.stack(rows), torch.stack(near)
         y = take_rows(source, nodes)
         modes = take_rows(transform.basis, nodes).double()

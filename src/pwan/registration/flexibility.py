@@ -35,9 +35,7 @@ QUANTILE = 0.95  # of the matched points, whose distances are judged
 # candidate is tried after the Gaussian kernel, and after the rigid energy, by which lengths follow the sets' noise.
 CLEAR_SMOOTH = (2.6, 0.12)
 CLEAR_RIGID = (2.4, 0.33)
-TORN = (
-    0.65  # |log| of lengths: who stretches more is taken only where all do; right results of the pairs were below .52
-)
+TORN = 0.65  # |log| of lengths: who stretches more is taken only where all do; right results were below .52
 STRETCHED = 3000  # points at most whose neighbours' lengths are compared
 SAME_DISTANCE = 0.35  # spacings by which a candidate may be farther than the nearest one and still be judged by stretch
 FROM_GUESS = 30  # steps of the first stage for all points, which begin where the few have led
@@ -190,10 +188,8 @@ def _register_one(
     )
     if chosen is not given and of_few.transform is not None:
         led = of_few.transform[0](problem.source[0])[None]
-        problem, chosen = (
-            replace(problem, guess=led),
-            replace(chosen, **_from_guess(settings.steps, settings.stiffness)),
-        )
+        problem = replace(problem, guess=led)
+        chosen = replace(chosen, **_from_guess(settings.steps, settings.stiffness))
     own = time.perf_counter() - started
     result = coarse.register(problem, chosen, seeds=seeds, observer=_part(observer, problem, PARTS - 1), drive=drive)
     return replace(result, seconds=[result.seconds[0] + own], choice=[words])

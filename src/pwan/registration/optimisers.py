@@ -30,10 +30,8 @@ class ImplicitSteps(Optimizer):
     def __init__(self, parameters: Tensor, metric: Tensor, curvature: Callable[[], Tensor], rate: float) -> None:
         super().__init__([parameters], {"lr": rate})
         mean = metric.diagonal(dim1=1, dim2=2).mean(1)
-        self.metric, self.curvature = (
-            metric + RIDGE * torch.diag_embed(mean[:, None].expand(metric.shape[:2])),
-            curvature,
-        )
+        self.metric = metric + RIDGE * torch.diag_embed(mean[:, None].expand(metric.shape[:2]))
+        self.curvature = curvature
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
