@@ -12,7 +12,7 @@ from pwan.deformation import geodesic
 from pwan.deformation.coherence import Coherence
 from pwan.deformation.factors import as_it_is
 from pwan.deformation.geodesic import geodesic_factor
-from pwan.deformation.graph import farthest_points, graph_neighbours, shape_graph, thinned
+from pwan.deformation.graph import farthest_points, graph_neighbours, shape_graph, thinned, thinned_edges
 from pwan.deformation.surface_map import SurfaceDisplacement
 
 LINE = np.column_stack((np.arange(10.0), np.zeros(10)))
@@ -125,6 +125,22 @@ def test_a_thinned_graph_keeps_the_ways() -> None:
     np.testing.assert_allclose(lengths[0], exact[0, nodes], atol=0.05, rtol=0.1)
     np.testing.assert_allclose(weights.sum(1), 1.0)
     np.testing.assert_allclose(weights @ exact[0, nodes], exact[0], atol=0.1)  # the far leg stays far
+
+
+def test_edges_of_a_thinned_mesh_lie_on_it() -> None:
+    """Two sheets nearer each other than their points are to their neighbours stay two."""
+    across = 15
+    grid = np.stack(np.meshgrid(*[np.arange(across, dtype=float)] * 2, [0.0, 0.3]), -1).reshape(-1, 3)
+    sheet = grid[:, 2] > 0
+    corner = np.arange(2 * across**2).reshape(across, across, 2)[:-1, :-1].reshape(-1)  # of each square
+    squares = np.stack((corner, corner + 2 * across, corner + 2 * across + 2, corner + 2), 1)
+    nodes = np.sort(np.random.default_rng(0).permutation(len(grid))[:100])
+    edges = thinned_edges(grid, squares, nodes)
+    assert edges.dtype == np.int64 and edges.shape[1] == 3
+    np.testing.assert_array_equal(edges[:, 1], edges[:, 2])
+    crossing = sheet[nodes][edges[:, 0]] != sheet[nodes][edges[:, 1]]
+    assert crossing.sum() <= 1 < len(edges) / 100  # the shortest way joins the loose parts
+    assert shape_graph(grid[nodes], edges).nnz == 2 * len(edges)  # faces as any other
 
 
 def test_a_large_source_follows_from_its_nodes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import os
 from dataclasses import fields, replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -128,6 +129,24 @@ def test_known_pairs_stay_and_are_turned_round_with_the_sets() -> None:
         assert torch.equal(few.source[k, few.landmarks[k, :, 0]], y[k, pairs[k, :, 0]])
         assert torch.equal(few.reference[k, few.landmarks[k, :, 1]], x[k, pairs[k, :, 1]])
         assert torch.equal(back.source[k, back.landmarks[k, :, 0]], x[k, pairs[k, :, 1]])
+
+
+def test_what_is_left_of_a_mesh_stays_one() -> None:
+    """The few of a batch get their edges, as many rows for each, on both sides; all of a set keep their faces."""
+    shape = shapes.load("body_walk")
+    source = torch.tensor(shape.points)[None].expand(2, -1, -1)
+    faces = torch.tensor(np.asarray(shape.faces, dtype=np.int64))[None].expand(2, -1, -1)
+    given = RegistrationProblem(source, source[:, :150], source_faces=faces)
+    few = coarse.sampled(given, [0, 1], 400)
+    assert few.source_faces is not None and few.reference_faces is None
+    longest = torch.cdist(few.source, few.source).max()
+    for points, edges in zip(few.source, few.source_faces, strict=True):
+        assert torch.equal(edges[:, 1], edges[:, 2])
+        assert len(edges[:, :2].unique()) == few.source.shape[1]
+        assert (points[edges[:, 0]] - points[edges[:, 1]]).norm(dim=1).max() < 0.2 * longest
+    back = coarse.turned_round(few, [])
+    assert back.source_faces is None and back.reference_faces is few.source_faces
+    assert coarse.sampled(given, [0, 1], source.shape[1]).source_faces is faces
 
 
 # --- both directions ------------------------------------------------------------------------------------------------

@@ -99,6 +99,20 @@ def thinned(points: np.ndarray, graph: csr_array, nodes: np.ndarray) -> tuple[cs
     return few, csr_array(coo_array((weights.ravel(), (rows, near.ravel())), shape=(len(points), len(nodes))))
 
 
+def thinned_edges(points: np.ndarray, faces: np.ndarray, nodes: np.ndarray) -> np.ndarray:
+    """What is left of a mesh's faces among some of its vertices: the edges (E, 3) of :func:`thinned`, in rows of the
+    nodes, each as a face without an area whose last two vertices are one.
+
+    Args:
+        points: (N, D).
+        faces: (F, 3) or (F, 4) rows of the points.
+        nodes: (n,) rows of different points.
+    """
+    few = coo_array(thinned(points, shape_graph(points, faces), nodes)[0])
+    once = few.row < few.col
+    return np.stack((few.row[once], few.col[once], few.col[once]), axis=1).astype(np.int64)
+
+
 def graph_neighbours(points: np.ndarray, graph: csr_array, count: int) -> np.ndarray:
     """(N, count) for each point those nearest to it among the ones that few edges lead to, itself first.
 

@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pwan.deformation.graph import thinned_edges
 from pwan.deformation.transform import take_rows
 from pwan.problem import OK, ROUNDED, Observer, Progress, RegistrationProblem, RegistrationResult, SpaceMap
 from pwan.randomness import numpy_generator
@@ -98,7 +99,7 @@ def register(
 
 def sampled(problem: RegistrationProblem, seeds: Sequence[int], points: int = COARSE) -> RegistrationProblem:
     """The same share of both sets, at random but for the points of landmarks, of very many those of most weight;
-    without the truth and the faces. A point is drawn the likelier the more it weighs, so that few vertices show all of
+    without the truth, with what is left of the faces. A point is drawn the likelier the more it weighs, so that few vertices show all of
     a mesh, and weighs the less beside others then.
 
     Args:
@@ -135,6 +136,8 @@ def sampled(problem: RegistrationProblem, seeds: Sequence[int], points: int = CO
         landmarks=landmarks,
         landmark_weights=weights,
         guess=None if problem.guess is None else take_rows(problem.guess, rows[0]),
+        source_faces=_faces(problem.source, problem.source_faces, rows[0]),
+        reference_faces=_faces(problem.reference, problem.reference_faces, rows[1]),
         source_weights=y_weights,
         reference_weights=x_weights,
     )
@@ -156,6 +159,18 @@ def _rows(n: int, size: int, seed: int, needed: Tensor | None, weights: Tensor |
         needed = needed.unique()
         order = torch.cat((needed, order[~torch.isin(order, needed)]))
     return order[:size].sort().values
+
+
+def _faces(points: Tensor, faces: Tensor | None, rows: Tensor) -> Tensor | None:
+    """The edges (B, E, 3) of the meshes of points (B, n, D) among ``rows`` (B, k); the last one is repeated where a
+    problem has fewer than another."""
+    if faces is None or rows.shape[1] == points.shape[1]:
+        return faces
+    edges = [
+        torch.from_numpy(thinned_edges(*(of.numpy() for of in each))) for each in zip(points, faces, rows, strict=True)
+    ]
+    most = max(map(len, edges))
+    return torch.stack([torch.cat((of_one, of_one[-1:].expand(most - len(of_one), -1))) for of_one in edges])
 
 
 def _weights(weights: Tensor, rows: Tensor) -> Tensor:
@@ -192,6 +207,8 @@ def turned_round(problem: RegistrationProblem, running: Sequence[pipeline.Regist
         distance=distance,
         landmarks=None if problem.landmarks is None else problem.landmarks.flip(-1),
         landmark_weights=problem.landmark_weights,
+        source_faces=problem.reference_faces,
+        reference_faces=problem.source_faces,
         source_weights=problem.reference_weights,
         reference_weights=problem.source_weights,
     )
