@@ -99,6 +99,26 @@ def thinned(points: np.ndarray, graph: csr_array, nodes: np.ndarray) -> tuple[cs
     return few, csr_array(coo_array((weights.ravel(), (rows, near.ravel())), shape=(len(points), len(nodes))))
 
 
+def parted(points: np.ndarray, faces: np.ndarray | None, moved: np.ndarray) -> np.ndarray:
+    """The edges (E, 3) of a shape but for those that bridge two of its parts which touch, each as a face whose last two
+    vertices are one: a hand at a hip, which belong to each other as little as before the hand was laid there.
+
+    A bridge is told by where its ends go: much farther from each other than both before and the ends of most edges.
+
+    Args:
+        points: (N, D).
+        faces: (F, 3) or (F, 4) rows of the points; None for near neighbours.
+        moved: (N, D) where the points belong.
+    """
+    edges = coo_array(shape_graph(points, faces))
+    once = edges.row < edges.col
+    here, there = edges.row[once], edges.col[once]
+    before, after = (np.linalg.norm(x[here] - x[there], axis=1) for x in (points, moved))
+    usual = np.median(after)
+    kept = after <= LONG * np.maximum(before * usual / max(np.median(before), np.finfo(np.float64).tiny), usual)
+    return _as_faces(here[kept], there[kept])
+
+
 def thinned_edges(points: np.ndarray, faces: np.ndarray, nodes: np.ndarray) -> np.ndarray:
     """What is left of a mesh's faces among some of its vertices: the edges (E, 3) of :func:`thinned`, in rows of the
     nodes, each as a face without an area whose last two vertices are one.
@@ -110,7 +130,11 @@ def thinned_edges(points: np.ndarray, faces: np.ndarray, nodes: np.ndarray) -> n
     """
     few = coo_array(thinned(points, shape_graph(points, faces), nodes)[0])
     once = few.row < few.col
-    return np.stack((few.row[once], few.col[once], few.col[once]), axis=1).astype(np.int64)
+    return _as_faces(few.row[once], few.col[once])
+
+
+def _as_faces(here: np.ndarray, there: np.ndarray) -> np.ndarray:
+    return np.stack((here, there, there), axis=1).astype(np.int64)
 
 
 def graph_neighbours(points: np.ndarray, graph: csr_array, count: int) -> np.ndarray:

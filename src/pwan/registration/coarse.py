@@ -99,8 +99,8 @@ def register(
 
 def sampled(problem: RegistrationProblem, seeds: Sequence[int], points: int = COARSE) -> RegistrationProblem:
     """The same share of both sets, at random but for the points of landmarks, of very many those of most weight;
-    without the truth, with what is left of the faces. A point is drawn the likelier the more it weighs, so that few vertices show all of
-    a mesh, and weighs the less beside others then.
+    without the truth, with what is left of the faces. A point is drawn the likelier the more it weighs, so that few
+    vertices show all of a mesh, and weighs the less beside others then.
 
     Args:
         problem: of any size.
@@ -245,32 +245,50 @@ def _lead(
     if backward is None or (forward is not None and forward.value <= backward.value):
         assert onto_reference.transform is not None
         return onto_reference.transform[k], word.format("fewer points")
-    return _inverse(running, torch.from_numpy(backward.plan)), word.format("the reference onto the source")
+    # a map with two sheets near each other has no inverse of its own, but each point has a partner
+    plan = torch.from_numpy(backward.plan)
+    return led(running, plan.argmax(0), plan.sum(0)), word.format("the reference onto the source")
 
 
-def led_back(running: pipeline.Registration, onto_source: RegistrationResult) -> Tensor | None:
-    """Where the source points (1, r, D) of one problem are led by the inverse of what brought its reference onto its
-    source; None where that failed.
+def way_there(running: pipeline.Registration, onto_reference: RegistrationResult) -> Tensor | None:
+    """The optimal transport (q, r) from the reference to its source brought there; None where that failed.
 
     Args:
-        running: of the problem, before its first step.
+        running: of the one problem, before its first step.
+        onto_reference: the result for it.
+    """
+    if onto_reference.status[0] != OK:
+        return None
+    problem = running.input
+    return torch.from_numpy(_transport(problem, running.kind, problem.reference[0], onto_reference.transformed[0]).plan)
+
+
+def way_back(running: pipeline.Registration, onto_source: RegistrationResult) -> Tensor | None:
+    """The optimal transport (q, r) from the reference brought to its source; None where that failed.
+
+    Args:
+        running: of the one problem, before its first step.
         onto_source: the result for the reference, see :func:`turned_round`.
     """
     if onto_source.status[0] != OK:
         return None
     problem, unit = running.input, _unit(running)
-    transport = _transport(problem, running.kind, onto_source.transformed[0] * unit, problem.source[0] * unit)
-    return _inverse(running, torch.from_numpy(transport.plan))(problem.source[0])[None]
+    moved = onto_source.transformed[0] * unit
+    return torch.from_numpy(_transport(problem, running.kind, moved, problem.source[0] * unit).plan)
 
 
-def _inverse(running: pipeline.Registration, plan: Tensor) -> SpaceMap:
-    """A map with two sheets near each other has no inverse of its own: each source point goes where the optimal
-    transport ``plan`` (q, r) takes it from the reference brought to it, as smoothly as the transform can."""
-    nearest = plan.argmax(0)
-    rows = torch.arange(len(nearest), dtype=nearest.dtype, device=nearest.device)
-    partner = torch.stack((rows, nearest), -1)  # (r, 2)
+def led(running: pipeline.Registration, partner: Tensor, weights: Tensor) -> SpaceMap:
+    """What leads the source points of one problem to their partners as smoothly as the transform can.
+
+    Args:
+        running: of the one problem, before its first step.
+        partner: (r,) rows of the reference.
+        weights: (r,) how much each counts; a point of 0 follows the others.
+    """
+    rows = torch.arange(len(partner), dtype=partner.dtype, device=partner.device)
+    pairs = torch.stack((rows, partner), -1)[None]
     setup = running.solver.setup
-    pull = Pull(setup.transform, setup.reference, partner[None], plan.sum(0)[None], GUESS)
+    pull = Pull(setup.transform, setup.reference, pairs, weights[None], GUESS)
     maps = running.space_maps(equilibrium(pull, setup.transform, setup.coherence, running.settings))
     assert maps is not None
     return maps[0]

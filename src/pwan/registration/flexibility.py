@@ -18,9 +18,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.sparse import csr_array
 from scipy.spatial import KDTree
+from torch import Tensor
 
-from pwan.deformation.graph import shape_graph
+from pwan.deformation.geodesic import faces_of_each
+from pwan.deformation.graph import parted, shape_graph
+from pwan.deformation.spectral import spectral_match
 from pwan.problem import OK, Observer, Progress, RegistrationProblem, RegistrationResult
 from pwan.registration import coarse, pipeline
 from pwan.registration.presets import resolve_kind
@@ -39,11 +43,14 @@ TORN = 0.65  # |log| of lengths: who stretches more is taken only where all do; 
 STRETCHED = 3000  # points at most whose neighbours' lengths are compared
 SAME_DISTANCE = 0.35  # spacings by which a candidate may be farther than the nearest one and still be judged by stretch
 FROM_GUESS = 30  # steps of the first stage for all points, which begin where the few have led
+SMOOTH = "the Gaussian kernel"
 RIGID = "the rigid energy"
 GEODESIC = "the geodesic kernel"
 ALONG: dict[str, Any] = {"kernel": "geodesic", "normalisation": "joint"}  # settings of its candidate
 TURNING: dict[str, Any] = {"energy": "rigid", **ALONG}  # of the candidates by the rigid energy
-PARTS = 5  # registrations that an observer is told of: four of few points at most, and that of all
+LED = f"{RIGID} led by "
+LED_RATE = 0.03  # of those that begin where something else has led, and shall not leave it
+PARTS = 6  # registrations that an observer is told of: five of few points at most, and that of all
 
 
 @dataclass(frozen=True)
@@ -75,9 +82,11 @@ def measure_fit(
     mass: float,
     source_weights: np.ndarray | None = None,
     reference_weights: np.ndarray | None = None,
+    edges: np.ndarray | None = None,
 ) -> Fit:
     """How source points (r, D), moved to (r, D), fit the reference (q, D) of which ``mass`` points are matched; of
-    weights (r,) and (q,), where they have some, by which all is counted."""
+    weights (r,) and (q,), where they have some, by which all is counted. Lengths are compared along ``edges`` (F, 3)
+    of the source, and else between near neighbours."""
     tree = KDTree(reference)
     places, place = np.unique(reference, axis=0, return_inverse=True)  # a mesh may repeat its vertices
     spacings = KDTree(places).query(places, 2)[0][place.reshape(-1), 1]
@@ -87,14 +96,15 @@ def measure_fit(
     for lengths, weights in ((to_reference, source_weights), (to_source, reference_weights)):
         total = len(lengths) if weights is None else float(weights.sum())
         near.append(weighted_quantile(lengths, weights, min(1.0, QUANTILE * mass / total)) / spacing)
-    return Fit(near[0], near[1], _stretch(source, moved))
+    return Fit(near[0], near[1], _stretch(source, moved, edges))
 
 
-def _stretch(source: np.ndarray, moved: np.ndarray) -> float:
-    """See :class:`Fit`; of very many points some."""
-    rows = np.linspace(0, len(source) - 1, min(len(source), STRETCHED)).round().astype(np.int64)
-    source, moved = source[rows], moved[rows]
-    edges = shape_graph(source).tocoo()
+def _stretch(source: np.ndarray, moved: np.ndarray, faces: np.ndarray | None) -> float:
+    """See :class:`Fit`; of very many points without edges some."""
+    if faces is None:
+        rows = np.linspace(0, len(source) - 1, min(len(source), STRETCHED)).round().astype(np.int64)
+        source, moved = source[rows], moved[rows]
+    edges = shape_graph(source, faces).tocoo()
     before, after = (np.linalg.norm(x[edges.row] - x[edges.col], axis=1) for x in (source, moved))
     apart = (before > 0) & (after > 0)
     change = np.log(after[apart] / before[apart])
@@ -131,7 +141,9 @@ def chosen_options(options: Mapping[str, Any], choice: str) -> dict[str, Any]:
     given = {**options, "flexibility": "given", "kernel": "gaussian", "energy": "bending"}
     if not choice.startswith((RIGID, GEODESIC)):
         return given
-    chosen = TURNING if choice.startswith(RIGID) else ALONG
+    chosen = dict(TURNING if choice.startswith(RIGID) else ALONG)
+    if choice.startswith(LED):
+        chosen |= _led(options.get("rate"), 0.0)  # the stiffness follows
     return {**given, **chosen, **_from_guess(options.get("steps"), options.get("stiffness", PwanSettings.stiffness))}
 
 
@@ -148,51 +160,117 @@ def _register_one(
     drive: coarse.Drive,
 ) -> RegistrationResult:
     started = time.perf_counter()
-    given = replace(settings, flexibility="given", kernel="gaussian", energy="bending")
-    few = coarse.sampled(problem, seeds, FEW)
-    mass = float(few.source_total if few.mass is None else few.mass[0])  # complete transport matches all
-    tried: list[tuple[str, PwanSettings, RegistrationResult, Fit]] = []
-
-    def candidate(name: str, chosen: PwanSettings, of_few: RegistrationProblem) -> Fit:
-        part = _part(observer, problem, len(tried))
-        result = drive(of_few, replace(chosen, sample=0, sample_first=0), seeds=seeds, observer=part)
-        y, moved, x = (points[0].numpy() for points in (few.source, result.transformed, few.reference))
-        a, b = (None if weights is None else weights[0].numpy() for weights in few.masses)
-        fit = measure_fit(y, moved, x, mass, b, a)
-        if result.status[0] != OK:
-            fit = Fit(np.inf, np.inf, np.inf)
-        tried.append((name, chosen, result, fit))
-        return fit
-
-    along, turning = replace(given, **ALONG), replace(given, **TURNING)
-    fit = candidate("the Gaussian kernel", given, few)
-    enough = min(problem.source.shape[1], problem.reference.shape[1]) >= FEWEST
-    if enough and not _clear(fit, *CLEAR_SMOOTH):
-        fit = candidate(RIGID, turning, few)
-    if len(tried) == 2 and not _clear(fit, *CLEAR_RIGID):
-        candidate(GEODESIC, along, few)
-        larger = float(few.source_total.maximum(few.reference_total))
-        if mass >= QUANTILE * larger:  # the reference is a shape of its own
-            running = pipeline.Registration(few, turning, seeds)
-            guess = coarse.led_back(running, drive(coarse.turned_round(few, [running]), turning, seeds=seeds))
-            if guess is not None:
-                candidate(f"{RIGID} led by the reference's way back", turning, replace(few, guess=guess))
-    whole = [one for one in tried if one[3].stretch <= TORN] or tried
-    least = min(fit.distance for *_, fit in whole)
-    name, chosen, of_few, fit = min(
-        (one for one in whole if one[3].distance <= least + SAME_DISTANCE), key=lambda one: one[3].stretch
+    search = _Search(problem, replace(settings, flexibility="given"), seeds, observer, drive)
+    best = search.best()
+    words = f"{best.name} fits best: " + "; ".join(
+        f"{of.name}: within {of.fit.distance:.2g} spacings, lengths changed by {np.expm1(of.fit.stretch):.0%}"
+        for of in search.tried
     )
-    words = f"{name} fits best: " + "; ".join(
-        f"{each}: within {f.distance:.2g} spacings, lengths changed by {np.expm1(f.stretch):.0%}"
-        for each, *_, f in tried
-    )
-    if chosen is not given and of_few.transform is not None:
-        led = of_few.transform[0](problem.source[0])[None]
-        problem = replace(problem, guess=led)
+    chosen = best.settings
+    if best.name != SMOOTH and best.result.transform is not None:
+        there = best.result.transform[0](problem.source[0])
+        problem = replace(_parted(problem, there) if best.parted else problem, guess=there[None])
         chosen = replace(chosen, **_from_guess(settings.steps, settings.stiffness))
     own = time.perf_counter() - started
     result = coarse.register(problem, chosen, seeds=seeds, observer=_part(observer, problem, PARTS - 1), drive=drive)
     return replace(result, seconds=[result.seconds[0] + own], choice=[words])
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A registration of few points, and how it fits; ``parted`` where its source's graph lost its bridges."""
+
+    name: str
+    settings: PwanSettings
+    result: RegistrationResult
+    fit: Fit
+    parted: bool
+
+
+class _Search:
+    """Candidates of one problem, one after the other until one is clear."""
+
+    def __init__(
+        self,
+        problem: RegistrationProblem,
+        settings: PwanSettings,
+        seeds: list[int],
+        observer: Observer | None,
+        drive: coarse.Drive,
+    ) -> None:
+        self.problem, self.seeds, self.observer, self.drive = problem, seeds, observer, drive
+        self.smooth = replace(settings, kernel="gaussian", energy="bending")
+        self.turning = replace(self.smooth, **TURNING)
+        self.few = coarse.sampled(problem, seeds, FEW)
+        # complete transport matches all
+        self.mass = float(self.few.source_total if self.few.mass is None else self.few.mass[0])
+        self.tried: list[_Candidate] = []
+
+    def best(self) -> _Candidate:
+        """Of those that lie about as near as the nearest the one that is stretched least; a torn one only where all
+        are."""
+        self._try_all()
+        whole = [one for one in self.tried if one.fit.stretch <= TORN] or self.tried
+        least = min(one.fit.distance for one in whole)
+        return min((one for one in whole if one.fit.distance <= least + SAME_DISTANCE), key=lambda one: one.fit.stretch)
+
+    def _try_all(self) -> None:
+        if _clear(self._try(SMOOTH, self.smooth).fit, *CLEAR_SMOOTH):
+            return
+        if min(self.problem.source.shape[1], self.problem.reference.shape[1]) < FEWEST:
+            return
+        rigid = self._try(RIGID, self.turning)
+        if _clear(rigid.fit, *CLEAR_RIGID):
+            return
+        self._try(GEODESIC, replace(self.smooth, **ALONG))
+        if self.mass < QUANTILE * float(self.few.source_total.maximum(self.few.reference_total)):
+            return  # a part of a shape has other slow functions, and its way back leads nowhere
+        running = pipeline.Registration(self.few, self.turning, self.seeds)
+        turned = self.drive(coarse.turned_round(self.few, [running]), self.turning, seeds=self.seeds)
+        back, there = coarse.way_back(running, turned), coarse.way_there(running, rigid.result)
+        if back is not None:
+            self._led("the reference's way back", back.argmax(0), back.sum(0))
+        if there is not None:
+            few = self.few
+            source, reference = _graph(few.source, few.source_faces), _graph(few.reference, few.reference_faces)
+            partner = spectral_match(source, reference, there.argmax(0).numpy())
+            self._led("the shapes' slow functions", torch.from_numpy(partner), there.sum(0))
+
+    def _led(self, by: str, partner: Tensor, weights: Tensor) -> None:
+        """Tries the rigid energy from where the points' partners (r,) of weights (r,) lead. It is loose at once: stiff
+        it would leave the guess."""
+        few = _parted(self.few, self.few.reference[0][partner])
+        there = coarse.led(pipeline.Registration(few, self.turning, self.seeds), partner, weights)(few.source[0])
+        loose = replace(self.turning, **_led(self.turning.rate, self.turning.stiffness))
+        self._try(f"{LED}{by}", loose, replace(few, guess=there[None]))
+
+    def _try(self, name: str, settings: PwanSettings, problem: RegistrationProblem | None = None) -> _Candidate:
+        few, given = self.few, problem or self.few
+        part = _part(self.observer, self.problem, len(self.tried))
+        result = self.drive(given, replace(settings, sample=0, sample_first=0), seeds=self.seeds, observer=part)
+        y, moved, x = (points[0].numpy() for points in (few.source, result.transformed, few.reference))
+        a, b = (None if weights is None else weights[0].numpy() for weights in few.masses)
+        edges = None if problem is None or problem.source_faces is None else problem.source_faces[0].numpy()
+        fit = measure_fit(y, moved, x, self.mass, b, a, edges)
+        if result.status[0] != OK:
+            fit = Fit(np.inf, np.inf, np.inf)
+        self.tried.append(_Candidate(name, settings, result, fit, problem is not None))
+        return self.tried[-1]
+
+
+def _led(rate: float | None, stiffness: float) -> dict[str, Any]:
+    return {"stiffness_start": stiffness, "rate": rate or LED_RATE}
+
+
+def _graph(points: Tensor, faces: Tensor | None) -> csr_array:
+    return shape_graph(points[0].numpy(), *faces_of_each(faces, 1))
+
+
+def _parted(problem: RegistrationProblem, moved: Tensor) -> RegistrationProblem:
+    """The one problem with its source's edges, without those that bridge parts which ``moved`` (r, D) takes apart."""
+    (faces,) = faces_of_each(problem.source_faces, 1)
+    edges = parted(problem.source[0].numpy(), faces, moved.numpy())
+    return replace(problem, source_faces=torch.from_numpy(edges)[None])
 
 
 def _clear(fit: Fit, distance: float, stretch: float) -> bool:
@@ -205,7 +283,7 @@ def _of_one(observer: Observer | None, problem: RegistrationProblem, k: int) -> 
         return observer
 
     def of_all(progress: Progress) -> None:
-        def transformed() -> torch.Tensor:
+        def transformed() -> Tensor:
             return problem.source.index_copy(
                 0, torch.tensor([k], dtype=torch.int64, device=problem.source.device), progress.transformed()
             )
