@@ -229,17 +229,18 @@ class _Search:
         turned = self.drive(coarse.turned_round(self.few, [running]), self.turning, seeds=self.seeds)
         back, there = coarse.way_back(running, turned), coarse.way_there(running, rigid.result)
         if back is not None:
-            self._led("the reference's way back", back.argmax(0), back.sum(0))
+            partner = back.argmax(0)
+            few = _parted(self.few, self.few.reference[0][partner])  # a hand that lies at a hip is led away from it
+            self._led("the reference's way back", few, partner, back.sum(0))
         if there is not None:
             few = self.few
             source, reference = _graph(few.source, few.source_faces), _graph(few.reference, few.reference_faces)
-            partner = spectral_match(source, reference, there.argmax(0).numpy())
-            self._led("the shapes' slow functions", torch.from_numpy(partner), there.sum(0))
+            partner = torch.from_numpy(spectral_match(source, reference, there.argmax(0).numpy()))
+            self._led("the shapes' slow functions", few, partner, there.sum(0))
 
-    def _led(self, by: str, partner: Tensor, weights: Tensor) -> None:
+    def _led(self, by: str, few: RegistrationProblem, partner: Tensor, weights: Tensor) -> None:
         """Tries the rigid energy from where the points' partners (r,) of weights (r,) lead. It is loose at once: stiff
         it would leave the guess."""
-        few = _parted(self.few, self.few.reference[0][partner])
         there = coarse.led(pipeline.Registration(few, self.turning, self.seeds), partner, weights)(few.source[0])
         loose = replace(self.turning, **_led(self.turning.rate, self.turning.stiffness))
         self._try(f"{LED}{by}", loose, replace(few, guess=there[None]))
@@ -250,11 +251,11 @@ class _Search:
         result = self.drive(given, replace(settings, sample=0, sample_first=0), seeds=self.seeds, observer=part)
         y, moved, x = (points[0].numpy() for points in (few.source, result.transformed, few.reference))
         a, b = (None if weights is None else weights[0].numpy() for weights in few.masses)
-        edges = None if problem is None or problem.source_faces is None else problem.source_faces[0].numpy()
-        fit = measure_fit(y, moved, x, self.mass, b, a, edges)
+        edges = None if given.source_faces is few.source_faces else given.source_faces
+        fit = measure_fit(y, moved, x, self.mass, b, a, None if edges is None else edges[0].numpy())
         if result.status[0] != OK:
             fit = Fit(np.inf, np.inf, np.inf)
-        self.tried.append(_Candidate(name, settings, result, fit, problem is not None))
+        self.tried.append(_Candidate(name, settings, result, fit, edges is not None))
         return self.tried[-1]
 
 
