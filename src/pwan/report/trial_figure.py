@@ -124,3 +124,4 @@ def frame(axes: Any, points: np.ndarray, flat: bool) -> None:
     axes.set_xlim(centre[0] - half, centre[0] + half)
     axes.set_ylim(centre[1] - half, centre[1] + half)
     axes.set_axis_off()
+    axes.set(xticks=[], yticks=[], **({} if flat else {"zticks": []}))
