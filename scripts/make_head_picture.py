@@ -25,7 +25,7 @@ from PIL import Image
 
 from pwan.app.results import point_files, remade_problem, rows_of
 from pwan.bench.pictures import registration
-from pwan.report.trial_figure import REFERENCE, SOURCE
+from pwan.report.registered import REFERENCE, SOURCE
 
 PICTURE = Path(__file__).resolve().parents[1] / "docs" / "before_and_after.png"
 OUTLIER = "#d3d7de"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pandas as pd
@@ -16,6 +17,7 @@ from pwan.app.config import NOT_SETTINGS, check, register_schema
 from pwan.bench import pictures
 from pwan.bench.rows import read_rows
 from pwan.bench.tracking import SUMMARY_METRICS
+from pwan.report.training_figure import draw_training
 from pwan.report.trial_figure import draw_trials
 from tests.bench.test_tracking import logged_summary
 
@@ -95,10 +97,25 @@ def small(name):
     return overrides
 
 
+def first_of(draw):
+    """Draws as ``draw`` the first time, and then copies that picture."""
+    drawn = []
+
+    def draw_or_copy(shown, title, path):
+        if drawn:
+            shutil.copy(drawn[0], path)
+        else:
+            draw(shown, title, path)
+            drawn.append(path)
+
+    return draw_or_copy
+
+
 @pytest.mark.parametrize("name", [marked(name) for name in BENCHMARKS])
 def test_experiment_runs(name, tmp_path, monkeypatch):
-    # one panel of the picture in place of three equal ones: they take most of the time
-    monkeypatch.setattr(pictures, "draw_trials", lambda panels, *rest: draw_trials(panels[:1], *rest))
+    # they take most of the time: of three equal panels one, and of the pictures of a kind the first, for all methods
+    monkeypatch.setattr(pictures, "draw_trials", first_of(lambda panels, *rest: draw_trials(panels[:1], *rest)))
+    monkeypatch.setattr(pictures, "draw_training", first_of(draw_training))
     assert main([f"experiment={name}", f"output={tmp_path}", "logger=none", *small(name)], conf=CONF) == 0
     rows = read_rows(tmp_path)
     assert [row["method"] for row in rows] == method_list(name)

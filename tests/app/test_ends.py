@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -17,10 +17,10 @@ import pytest
 from pwan import shapes
 from pwan.app import main
 from pwan.bench.rows import NAME, read_rows
+from tests import warm
 
 ROOT = Path(__file__).parents[2]
 CONF = ROOT / "conf"
-RUN = [sys.executable, str(ROOT / "run.py")]
 PWAN = [sys.executable, "-c", "from pwan.console import command; command()"]
 FEW = ["method.pwan.steps=20", "method.pwan.stages=0", "method.pwan.warmup=5"]
 CELL = ["name=test", "method=[pwan]", *FEW, "trials=200", "problem.points=300", "logger=none", "output=out"]
@@ -54,27 +54,32 @@ def gone(group: int) -> bool:
     return not members(group)
 
 
-def stopped(folder: Path, number: int, *arguments: str, command: list[str] = RUN, group: bool = False):
-    """The run of a command that is sent a signal when it has its first row: exit code, stdout, stderr, and rows."""
-    running = subprocess.Popen(
-        [*command, *arguments],
-        cwd=folder,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        while not any(path.stat().st_size for path in folder.rglob(NAME)) and running.poll() is None:
-            time.sleep(0.02)
-        (os.killpg if group else os.kill)(running.pid, number)
-        out, err = running.communicate(timeout=60)
-        assert gone(running.pid), "a process stayed behind"
-    finally:
-        if members(running.pid):
-            os.killpg(running.pid, signal.SIGKILL)
-    return running.returncode, out, err, read_rows(folder)
+def stopped(folder: Path, number: int, *arguments: str, fresh: bool = False, group: bool = False):
+    """The run of a command that is sent a signal when it has its first row: exit code, stdout, stderr, and rows.
+
+    ``fresh``: the installed command, in a process that has nothing loaded yet.
+    """
+    with open(folder / "stdout", "w+") as out, open(folder / "stderr", "w+") as err:
+        if fresh:
+            command = [*PWAN, *arguments]
+            running = subprocess.Popen(
+                command, cwd=folder, env=environment(), stdout=out, stderr=err, start_new_session=True
+            )
+        else:
+            streams = {"stdout": out.fileno(), "stderr": err.fileno()}
+            running = warm.Running(["run.py", *arguments], folder=folder, environment=environment(), **streams)
+        try:
+            while not any(path.stat().st_size for path in folder.rglob(NAME)) and running.poll() is None:
+                time.sleep(0.02)
+            (os.killpg if group else os.kill)(running.pid, number)
+            code = running.wait(timeout=60)
+            assert gone(running.pid), "a process stayed behind"
+        finally:
+            if members(running.pid):
+                os.killpg(running.pid, signal.SIGKILL)
+        out.seek(0)
+        err.seek(0)
+        return code, out.read(), err.read(), read_rows(folder)
 
 
 @pytest.fixture
@@ -114,7 +119,7 @@ def test_a_stopped_run_says_so_keeps_its_rows_and_leaves_no_process(tmp_path, nu
 
 def test_a_stopped_sweep_of_the_installed_command_tells_what_is_left(tmp_path):
     arguments = ["run", "-m", *CELL, "workers=1", "trainer=lightning", "problem.outlier_ratio=0.2,0.4"]
-    code, out, err, rows = stopped(tmp_path, signal.SIGTERM, *arguments, command=PWAN)
+    code, out, err, rows = stopped(tmp_path, signal.SIGTERM, *arguments, fresh=True)
     assert code == 143, err
     assert "2 cells, 0 failed as a job; stopped; 1 not begun" in out
     assert len(rows) > 0 and "Traceback" not in err
@@ -147,35 +152,61 @@ COMMANDS = {
 }
 
 
-def shell(line: str, **more: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        ["bash", "-o", "pipefail", "-c", line],
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-        env=environment(**more),
-    )
+def read_one_letter_of(arguments: list[str], *, errors: bool) -> int:
+    """The exit code of a command whose reader takes one letter and leaves."""
+    ours, theirs = os.pipe()
+    with tempfile.TemporaryFile() as err:
+        running = warm.Running(
+            arguments,
+            folder=Path.cwd(),
+            environment=environment(),
+            stdout=theirs,
+            stderr=theirs if errors else err.fileno(),
+        )
+        os.close(theirs)
+        os.read(ours, 1)
+        os.close(ours)
+        code = running.wait()
+        err.seek(0)
+        assert_quiet(err.read().decode())
+    return code
 
 
-@pytest.mark.parametrize(
-    ("what", "to"),
-    [
-        *((what, "| head -c 1") for what in COMMANDS),
-        *((what, to) for what in ("register", "sweep") for to in ("2>&1 | head -c 1", ">&-", "2>&-")),
-    ],
-)
-def test_a_reader_that_leaves_changes_neither_the_work_nor_the_end(scans, what, to):
+def assert_quiet(said: str) -> None:
+    assert "Traceback" not in said and "Broken pipe" not in said
+
+
+@pytest.mark.parametrize("what", COMMANDS)
+def test_a_reader_that_leaves_changes_neither_the_work_nor_the_end(scans, what):
     arguments, written = COMMANDS[what]
-    done = shell(f"{' '.join(map(repr, [*RUN, *arguments]))} {to}")
+    assert read_one_letter_of(["run.py", *arguments], errors=False) == 0
+    assert (scans / written).exists()
+
+
+@pytest.mark.parametrize("what", ["register", "sweep"])
+def test_a_reader_of_both_streams_that_leaves_changes_nothing_either(scans, what):
+    arguments, written = COMMANDS[what]
+    assert read_one_letter_of(["run.py", *arguments], errors=True) == 0
+    assert (scans / written).exists()
+
+
+@pytest.mark.parametrize("what", ["register", "sweep"])
+@pytest.mark.parametrize("stream", ["1", "2"])
+def test_a_closed_stream_changes_neither_the_work_nor_the_end(scans, what, stream):
+    arguments, written = COMMANDS[what]
+    line = f"{' '.join(map(repr, [sys.executable, str(ROOT / 'run.py'), *arguments]))} {stream}>&-"
+    done = subprocess.run(
+        ["bash", "-c", line], capture_output=True, text=True, errors="replace", check=False, env=environment()
+    )
     assert done.returncode == 0, done.stderr
-    assert "Traceback" not in done.stderr and "Broken pipe" not in done.stderr
+    assert_quiet(done.stderr)
     assert (scans / written).exists()
 
 
 def test_a_full_disk_behind_the_words_is_said_and_changes_nothing_else(scans):
     arguments, written = COMMANDS["register"]
-    done = shell(f"{' '.join(map(repr, [*RUN, *arguments]))} > /dev/full")
+    with open("/dev/full", "w") as full:
+        done = warm.run(["run.py", *arguments], folder=scans, environment=environment(), stdout=full.fileno())
     assert done.returncode == 0
     assert "warning: no more can be written to the output: No space left on device" in done.stderr
     assert (scans / written).exists()
@@ -184,12 +215,12 @@ def test_a_full_disk_behind_the_words_is_said_and_changes_nothing_else(scans):
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252", "latin-1:strict", "ascii:surrogateescape"])
 def test_words_that_an_encoding_lacks_are_escaped(scans, encoding):
     (scans / "a.npy").rename(scans / "ä→.npy")
-    words = f"'ä→.npy' b.npy 'output=ö→' {' '.join(QUICK)}"
-    done = shell(f"{' '.join(map(shlex.quote, [*PWAN, 'register']))} {words}", PYTHONIOENCODING=encoding)
+    where = {"folder": scans, "environment": environment(PYTHONIOENCODING=encoding)}
+    done = warm.run(["pwan", "register", "ä→.npy", "b.npy", "output=ö→", *QUICK], **where)
     assert done.returncode == 0, done.stderr
     assert "\\u2192.npy: 60 points" in done.stdout
     assert (scans / "ö→" / "result.json").exists()
-    done = shell(f"{' '.join(map(repr, [*RUN, *SWEEP[1:]]))} 'output=\"ö→\"'", PYTHONIOENCODING=encoding)
+    done = warm.run(["run.py", *SWEEP[1:], 'output="ö→"'], **where)
     assert done.returncode == 0 and len(read_rows(scans / "ö→")) == 1, done.stderr
 
 
@@ -208,12 +239,8 @@ def test_names_in_bytes_of_another_encoding_are_taken_and_written(scans, role, s
     if role != "output":
         (scans / names[role]).rename(scans / odd)
     names[role] = odd
-    done = subprocess.run(
-        [*PWAN, "register", *(f"{key}={name}" for key, name in names.items()), *QUICK],
-        capture_output=True,
-        check=False,
-        env=environment(),
-    )
+    words = [f"{key}={name}" for key, name in names.items()]
+    done = warm.run(["pwan", "register", *words, *QUICK], folder=scans, environment=environment())
     assert done.returncode == 0, done.stderr
     out = scans / names["output"]
     assert len(list(out.iterdir())) == 5
@@ -225,9 +252,8 @@ def test_names_in_bytes_of_another_encoding_are_taken_and_written(scans, role, s
 
 def test_a_full_disk_names_the_path(scans):
     """A limit on the size of files, which fails as a full disk does: without a name."""
-    arguments = {"register": COMMANDS["register"][0], "cell": SWEEP[1:]}
-    for words in arguments.values():
-        done = shell(f"ulimit -f 1; {' '.join(map(repr, [*RUN, *words]))}")
+    for words in (COMMANDS["register"][0], SWEEP[1:]):
+        done = warm.run(["run.py", *words], folder=scans, environment=environment(), file_limit=1024)
         assert done.returncode == 2, done.stderr
         (said,) = (line for line in done.stderr.splitlines() if line.startswith("error: "))
         assert "out" in said and said.endswith("File too large") and "Errno" not in said

@@ -9,7 +9,7 @@ import pytest
 import torch
 from scipy.spatial.transform import Rotation
 
-from pwan.problem import OK, Progress, RegistrationProblem, mean_squared_error
+from pwan.problem import OK, Progress, RegistrationProblem, RegistrationResult, mean_squared_error
 from pwan.registration import coarse, flexibility
 from pwan.registration.flexibility import measure_fit
 from pwan.registration.settings import PwanSettings
@@ -77,9 +77,17 @@ def test_a_limb_that_collapsed_is_stretched() -> None:
     assert right.stretch < 0.2 < 0.5 < measure_fit(source, fallen, moved, 400).stretch
 
 
-def test_a_leg_beside_the_other_does_not_stay_with_the_gaussian_kernel() -> None:
+@pytest.fixture(scope="module")
+def chosen() -> tuple[RegistrationProblem, RegistrationResult]:
+    """Two poses, and their registration by the kernel or energy that suits them."""
     problem = two_poses()
-    result = flexibility.register(problem, replace(QUICK, flexibility="auto"), seeds=[0])
+    return problem, flexibility.register(problem, replace(QUICK, flexibility="auto"), seeds=[0])
+
+
+def test_a_leg_beside_the_other_does_not_stay_with_the_gaussian_kernel(
+    chosen: tuple[RegistrationProblem, RegistrationResult],
+) -> None:
+    problem, result = chosen
     given = flexibility.register(problem, QUICK, seeds=[0])
     assert problem.truth is not None and result.choice is not None and given.choice is None
     assert result.choice[0].startswith(("the rigid energy", "the geodesic kernel"))
@@ -87,9 +95,10 @@ def test_a_leg_beside_the_other_does_not_stay_with_the_gaussian_kernel() -> None
     assert errors[0] < 0.6 * errors[1]
 
 
-def test_the_result_moves_points_that_were_not_registered() -> None:
-    problem = two_poses()
-    result = flexibility.register(problem, replace(QUICK, flexibility="auto"), seeds=[0])
+def test_the_result_moves_points_that_were_not_registered(
+    chosen: tuple[RegistrationProblem, RegistrationResult],
+) -> None:
+    problem, result = chosen
     source, truth = legs(200, 7, 0.4)
     assert result.transform is not None
     moved = torch.as_tensor(result.transform[0](source))

@@ -6,8 +6,8 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from pwan.report.example_figure import Example, draw_examples
+from pwan.report.registered import Registration
 from pwan.report.training_figure import Training, draw_training
-from pwan.report.trial_figure import Registration
 
 
 def cloud(n, d=3, seed=0):

@@ -11,8 +11,8 @@ import pytest
 from PIL import Image
 
 from pwan.report.page import MAX_LINES, Picture, Scene, Section, Table, table_html, write_page
+from pwan.report.registered import Registration
 from pwan.report.scene import LIMIT, scene_json
-from pwan.report.trial_figure import Registration
 
 EVIL = "</script><script>alert(1)</script>&\"'"
 

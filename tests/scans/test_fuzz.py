@@ -8,8 +8,6 @@ import os
 import re
 import resource
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +21,7 @@ from pwan.app import own_scans
 from pwan.pointfiles import archive
 from pwan.randomness import numpy_generator
 from pwan.scans import folder as results
+from tests import warm
 from tests.pointfiles import damage, makers
 
 ROOT = Path(__file__).parents[2]
@@ -308,10 +307,7 @@ def test_a_folder_that_cannot_be_written_to_is_refused_before_anything_is_read(t
     assert list(folder.parent.iterdir()) == []
 
 
-COMMANDS = {
-    "pwan": [sys.executable, "-c", "from pwan.console import command; command()", "register"],
-    "run.py": [sys.executable, str(ROOT / "run.py"), "task=register"],
-}
+COMMANDS = {"pwan": ["pwan", "register"], "run.py": ["run.py", "task=register"]}
 
 
 @pytest.mark.parametrize(
@@ -324,7 +320,7 @@ def test_a_damaged_file_ends_the_process_with_two(tmp_path, way, kind):
     np.save(tmp_path / "b.npy", makers.POINTS)
     command = [*COMMANDS[way], f"source={path}", f"reference={tmp_path / 'b.npy'}", "output=out"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    done = warm.run(command, folder=tmp_path, environment=environment)
     assert done.returncode == 2 and done.stdout == ""
     is_one_sentence(done.stderr, path)
     assert sorted(tmp_path.iterdir()) == [path, tmp_path / "b.npy"]

@@ -14,8 +14,9 @@ from pwan.bench.rows import Row
 from pwan.files import in_one_move
 from pwan.problem import FAILED, OK
 from pwan.report.example_figure import Example, draw_examples
+from pwan.report.registered import Registration
 from pwan.report.training_figure import Training, draw_training
-from pwan.report.trial_figure import Panel, Registration, draw_trials
+from pwan.report.trial_figure import Panel, draw_trials
 
 EXAMPLE = "example.png"
 

@@ -19,8 +19,6 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from typing import Any
 
-import torch
-
 from pwan.process import leave_ends_to_the_parent
 
 Report = Callable[[Any], None]
@@ -174,7 +172,9 @@ def _start(function: Callable[[Any, Report], Any], name: str) -> tuple[SpawnProc
 
 @contextmanager
 def _child_environment() -> Iterator[None]:
-    """What a child inherits at its start: one thread, and deafness to Ctrl-C, which the parent handles for all."""
+    """What a child inherits at its start: one thread, of torch too when it is loaded, and deafness to Ctrl-C, which
+    the parent handles for all.
+    """
     saved = {name: os.environ.get(name) for name in _THREAD_VARIABLES}
     os.environ.update(dict.fromkeys(_THREAD_VARIABLES, "1"))
     handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -192,7 +192,6 @@ def _child_environment() -> Iterator[None]:
 def _work(pipe: Connection, function: Callable[[Any, Report], Any]) -> None:
     """The life of a worker: tasks until ``None`` comes or the parent is gone."""
     leave_ends_to_the_parent()
-    torch.set_num_threads(1)
     try:
         while (message := pipe.recv()) is not None:
             _, task = message

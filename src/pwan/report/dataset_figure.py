@@ -12,7 +12,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from pwan.report.files import save_both
-from pwan.report.trial_figure import REFERENCE, SOURCE, frame, scatter
+from pwan.report.registered import REFERENCE, SOURCE
+from pwan.report.trial_figure import frame, scatter
 
 # in the paper's pictures of the shapes the bent set is blue
 STILL = SOURCE

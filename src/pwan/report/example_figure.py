@@ -12,7 +12,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from pwan.report.files import save_both
-from pwan.report.trial_figure import LEFT, REFERENCE, SOURCE, UNMATCHED, Registration, frame, scatter
+from pwan.report.registered import LEFT, REFERENCE, SOURCE, UNMATCHED, Registration
+from pwan.report.trial_figure import frame, scatter
 
 
 @dataclass(frozen=True)

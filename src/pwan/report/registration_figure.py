@@ -10,7 +10,8 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from pwan.report.trial_figure import LEFT, REFERENCE, SOURCE, UNMATCHED, frame, scatter, scatter_parts
+from pwan.report.registered import LEFT, REFERENCE, SOURCE, UNMATCHED
+from pwan.report.trial_figure import frame, scatter, scatter_parts
 
 SMALL = 2000  # points of a set in the small picture; more cannot be told apart in it
 

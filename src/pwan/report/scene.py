@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from pwan.report.trial_figure import LEFT, REFERENCE, SOURCE, TRUTH, UNMATCHED, Registration
+from pwan.report.registered import LEFT, REFERENCE, SOURCE, TRUTH, UNMATCHED, Registration
 
 LIMIT = 6000  # points of one set that are shown; more make the page slow, not clearer
 

@@ -12,38 +12,9 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from pwan.files import in_one_move
+from pwan.report.registered import LEFT, REFERENCE, SOURCE, TRUTH, UNMATCHED
 
-REFERENCE = "#4477aa"
-UNMATCHED = "#bbccdd"  # of the reference
-SOURCE = "#cc3311"
-LEFT = "#ee99aa"  # of the source, not matched
-TRUTH = "#117733"
 MANY = 1000  # points of one cloud, above which a PDF holds them as pixels; chosen by eye
-
-
-@dataclass(frozen=True)
-class Registration:
-    """What one method made of a problem.
-
-    Attributes:
-        method: its name.
-        words: a few, such as its error.
-        transformed: (r, D) the moved source.
-        matched: (r,) which source points are matched.
-        reference_matched: (q,) which reference points are matched.
-        potential: (r,) at ``unrefined``; None for methods without a potential.
-        reference_potential: (q,) at the reference; None for methods without a potential.
-        unrefined: (r, D) the moved source as the method proper left it; None where it is not drawn.
-    """
-
-    method: str
-    words: str
-    transformed: np.ndarray
-    matched: np.ndarray
-    reference_matched: np.ndarray
-    potential: np.ndarray | None = None
-    reference_potential: np.ndarray | None = None
-    unrefined: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -153,3 +124,4 @@ def frame(axes: Any, points: np.ndarray, flat: bool) -> None:
     axes.set_xlim(centre[0] - half, centre[0] + half)
     axes.set_ylim(centre[1] - half, centre[1] + half)
     axes.set_axis_off()
+    axes.set(xticks=[], yticks=[], **({} if flat else {"zticks": []}))

@@ -33,8 +33,8 @@ with needs("scans", "register_files"):  # at once: they come last, and are not t
     import pandas as pd
 
     from pwan.report.page import Scene, Section, Table, write_page
+    from pwan.report.registered import Registration
     from pwan.report.scene import scene_json
-    from pwan.report.trial_figure import Registration
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from pwan.app.results import benchmark_command, current_rows, experiment_folders
 from pwan.app.tables import over_shapes
 from pwan.app.tasks import report
 from pwan.bench.rows import read_rows
-from pwan.report.trial_figure import SOURCE
+from pwan.report.registered import SOURCE
 
 CONF = Path(__file__).parents[3] / "conf"
 EVIL = "<b>evil</b> & co"

@@ -17,7 +17,7 @@ from pwan.bench.cell import trial_seed
 from pwan.bench.summary import write_table
 from pwan.problem import mean_squared_error
 from pwan.report.dataset_figure import Cloud, draw_clouds
-from pwan.report.trial_figure import LEFT, REFERENCE, SOURCE, UNMATCHED
+from pwan.report.registered import LEFT, REFERENCE, SOURCE, UNMATCHED
 from pwan.synthesis import make_problem
 
 
