@@ -55,11 +55,21 @@ def register_files(settings: ScanSettings, *, tell: Tell = print, observer: Obse
         OSError: a file cannot be read, or the output folder not be written.
         ValueError: wrong input, with what was expected, what came and what to do.
     """
-    began = time.perf_counter()
     check_output(settings)
     pair = read_pair(settings)
     for note in pair.notes:
         tell(note)
+    outcome = register_pair(settings, pair, tell=tell, observer=observer)
+    for note in write_output(settings, outcome):
+        tell(note)
+    return outcome
+
+
+def register_pair(
+    settings: ScanSettings, pair: Pair, *, tell: Tell = print, observer: Observer | None = None
+) -> Outcome:
+    """As :func:`register_files`, of a pair that was read; writes nothing."""
+    began = time.perf_counter()
     tell(f"{pair.source_file.path.name}: {len(pair.source_file.points)} points")
     tell(f"{pair.reference_file.path.name}: {len(pair.reference_file.points)} points")
     doubt = "" if settings.scale else doubtful_units(pair.source, pair.reference)
@@ -93,10 +103,7 @@ def register_files(settings: ScanSettings, *, tell: Tell = print, observer: Obse
         if second_check is not None and second_check.ratio > check.ratio:
             start, result, check = nearer if start is None else start.then(nearer), second_result, second_check
     slide_ratio = None if check is None else check.ratio
-    outcome = _outcome(settings, pair, start, limits, mass, distance, result, doubt, slide_ratio, began)
-    for note in write_output(settings, outcome):
-        tell(note)
-    return outcome
+    return _outcome(settings, pair, start, limits, mass, distance, result, doubt, slide_ratio, began)
 
 
 def _run(
