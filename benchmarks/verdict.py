@@ -4,7 +4,7 @@ checked.
     OMP_NUM_THREADS=1 PYTHONPATH=src:. python benchmarks/verdict.py make [--part 0/2]   registers; goes on where it was
     OMP_NUM_THREADS=1 PYTHONPATH=src:. python benchmarks/verdict.py fit                 fits, checks, prints the tables
 
-``make`` takes each case the way of two files, with the defaults of ``task=register``: start, mass, flexibility, sliding.
+``make`` takes each case the way of two files by the defaults of ``task=register``: start, mass, flexibility, sliding.
 What a measure may need of it is kept in a file each, so that another measure costs no registration. A result is right
 where the source points that have a partner end, in the mean square, within .02 of the truth's mean squared radius;
 results of two different shapes, or of a shape and its mirror image, are wrong whatever they are. The cases of the

@@ -171,8 +171,13 @@ def _register_one(
         there = best.result.transform[0](problem.source[0])
         problem = replace(_parted(problem, there) if best.parted else problem, guess=there[None])
         chosen = replace(chosen, **_from_guess(settings.steps, settings.stiffness))
+    last = _part(observer, problem, PARTS - 1)
     own = time.perf_counter() - started
-    result = coarse.register(problem, chosen, seeds=seeds, observer=_part(observer, problem, PARTS - 1), drive=drive)
+    if best.name == SMOOTH and search.of_all():
+        if last is not None:
+            last(Progress(best.result.steps[0], best.result.steps[0], lambda: best.result.transformed))
+        return replace(best.result, seconds=[own], choice=[words])
+    result = coarse.register(problem, chosen, seeds=seeds, observer=last, drive=drive)
     return replace(result, seconds=[result.seconds[0] + own], choice=[words])
 
 
@@ -213,6 +218,12 @@ class _Search:
         whole = [one for one in self.tried if one.fit.stretch <= TORN] or self.tried
         least = min(one.fit.distance for one in whole)
         return min((one for one in whole if one.fit.distance <= least + SAME_DISTANCE), key=lambda one: one.fit.stretch)
+
+    def of_all(self) -> bool:
+        """Whether the candidates are registrations of all points already, by all of the settings."""
+        some = self.smooth.coarse_steps or self.smooth.sample or self.smooth.sample_first
+        sizes = [(of.source.shape[1], of.reference.shape[1]) for of in (self.few, self.problem)]
+        return not some and sizes[0] == sizes[1]
 
     def _try_all(self) -> None:
         if _clear(self._try(SMOOTH, self.smooth).fit, *CLEAR_SMOOTH):
