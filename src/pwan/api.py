@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, overload
 
 import numpy as np
@@ -31,6 +32,8 @@ from pwan.problem import Array, Observer, RegistrationProblem, RegistrationResul
 from pwan.progress import progress_bar
 from pwan.randomness import derive_seed
 from pwan.settings import nearest
+from pwan.trust.measuring import measured
+from pwan.trust.verdict import Verdict, judge
 from pwan.weights import even_weights
 
 if TYPE_CHECKING:
@@ -49,6 +52,7 @@ class Registered(RegistrationResult[Array], Generic[Array]):
     Attributes:
         source: the points as they were given, not a copy.
         reference: likewise.
+        weights: of both sets as they were registered, (B, r) and (B, q), or None for each where its points count once.
     """
 
     status: Any
@@ -61,6 +65,41 @@ class Registered(RegistrationResult[Array], Generic[Array]):
     choice: Any = None
     source: Any = None
     reference: Any = None
+    weights: tuple[Any, Any] = (None, None)
+
+    @property
+    def confidence(self) -> Any:
+        """The probability that the result is right, from 0 to 1, of one problem or of each; found when first asked for.
+
+        It is that of :func:`pwan.trust.confidence.confidence`, fitted on registrations whose truth is known. A failed
+        one has 0.
+        """
+        return self._of_each([judged.confidence for judged in self._verdicts])
+
+    @property
+    def warnings(self) -> Any:
+        """Why the result is not to be trusted, in sentences, of one problem or of each: () where nothing speaks against
+        it."""
+        return self._of_each([judged.warnings for judged in self._verdicts])
+
+    @cached_property
+    def _verdicts(self) -> list[Verdict]:
+        single = to_numpy(self.transformed).ndim == 2
+        found = []
+        for k in range(1 if single else len(self)):
+            y, x, moved, matched, staying = self._drawn(k)
+            lists = {name: getattr(self, name) for name in ("status", "stop_reason", "transform", "history", "choice")}
+            if not single:
+                lists = {name: values[k] if values else None for name, values in lists.items()}
+            arrays: dict[str, Any] = {"transformed": moved, "matched": matched, "reference_matched": staying}
+            one = replace(self, **arrays, **lists)
+            weights = (None if of is None else of[min(k, len(of) - 1)] for of in self.weights)
+            sides = dict(zip(("source_weights", "reference_weights"), weights, strict=True))
+            found.append(judge(measured(y.astype(np.float64), x.astype(np.float64), one, **sides)))
+        return found
+
+    def _of_each(self, values: list[Any]) -> Any:
+        return values[0] if to_numpy(self.transformed).ndim == 2 else values
 
     def plot(self, problem: int = 0) -> Any:
         """A matplotlib figure of the sets before and after, of one problem; ``.savefig("a.png")`` keeps it."""
@@ -227,7 +266,10 @@ def register(
     seeds = [derive_seed(seed, k, "method") for k in range(len(problem))]
     with progress_bar(observer) if progress else nullcontext(observer) as told:
         result = methods.run(method, problem, options, over=settings, seeds=seeds, observer=told)
-    return _like(source, reference, result, single)
+    registered = _like(source, reference, result, single)
+    b, a = (None if of is None else of.numpy() for of in (problem.source_weights, problem.reference_weights))
+    registered.weights = b, a
+    return registered
 
 
 def _limited(

@@ -16,7 +16,7 @@ from pwan import read_points, shapes
 from pwan.app import own_scans
 from pwan.scans import pair
 from pwan.scans.landmarks import locate, read_landmarks
-from pwan.scans.verdict import LandmarkResidual, Measured, judge
+from pwan.trust.verdict import LandmarkResidual, Measured, judge
 
 QUICK = ["method=soft_assignment", "method.steps=15", "method.rank=20"]
 

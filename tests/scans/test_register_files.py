@@ -19,8 +19,9 @@ from pwan.begin.sliding import SlidingCheck, check_sliding
 from pwan.begin.start import Start
 from pwan.deformation.space import SpaceTransform
 from pwan.scans import output, pair, registering
-from pwan.scans.verdict import SLID
 from pwan.synthesis import SynthesisSettings, make_problem
+from pwan.trust import measuring
+from pwan.trust.verdict import SLID
 
 QUICK = ["method=soft_assignment", "method.steps=15", "method.rank=20", "init=none"]
 
@@ -124,7 +125,7 @@ def test_settings_stand_as_they_were_used(files, tmp_path):
     ("method", "options"), [("pwan", ["steps=60"]), ("cpd", ["max_iterations=40", "tolerance=1e-12"])]
 )
 def test_what_has_converged_has_not_run_out_of_steps(files, tmp_path, monkeypatch, method, options):
-    monkeypatch.setattr(registering, "settled", lambda losses: True)
+    monkeypatch.setattr(measuring, "settled", lambda losses: True)
     more = [f"method={method}", *(f"method.{option}" for option in options), "init=none", "mass=90"]
     assert register(*files, f"output={tmp_path / 'out'}", *(more[:-1] if method == "cpd" else more)) == 0
     found = json.loads((tmp_path / "out" / "result.json").read_text())

@@ -27,7 +27,7 @@ class SlidingCheck:
     Attributes:
         ratio: the mean distance of the nearest points to the reference after the quick registration, over that of as
             many after the finished one; infinite where these lie on the reference. Well below 1 the finished one has
-            slid (:data:`pwan.scans.verdict.SLID`).
+            slid (:data:`pwan.trust.verdict.SLID`).
         start: the rigid motion from the source to where the quick registration went. Its costs are the two mean
             distances, in the smaller RMS radius of both sets.
     """

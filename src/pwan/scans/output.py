@@ -27,7 +27,7 @@ from pwan.pointfiles import write_points
 from pwan.scans.folder import MATCHES, RESULT, TRANSFORM, check_output, files
 from pwan.scans.pair import Pair
 from pwan.scans.settings import ScanSettings
-from pwan.scans.verdict import Measured, Verdict
+from pwan.trust.verdict import Measured, Verdict
 
 with needs("scans", "register_files"):  # at once: they come last, and are not to fail after all the work
     import pandas as pd

@@ -17,7 +17,7 @@ from scipy.spatial import KDTree
 from pwan import methods
 from pwan.api import register
 from pwan.begin.alignment import find_start
-from pwan.begin.estimate import Limits, estimate_limits, spacing_of
+from pwan.begin.estimate import Limits, estimate_limits
 from pwan.begin.landmark_start import start_by_landmarks
 from pwan.begin.sliding import SlidingCheck, check_sliding
 from pwan.begin.start import Start
@@ -27,15 +27,14 @@ from pwan.scans.folder import check_output
 from pwan.scans.output import Outcome, write_output
 from pwan.scans.pair import Pair, doubtful_units, read_pair
 from pwan.scans.settings import ScanSettings
-from pwan.scans.verdict import BEYOND, SLID, LandmarkResidual, Measured, judge, settled, unevenness
+from pwan.trust.measuring import measured
+from pwan.trust.verdict import SLID, LandmarkResidual, judge
 
 # |log| of lengths between neighbours up to which a registration of all of the smaller set may stand against an estimate
 # that matches less: right ones of the packaged pairs that serve for tuning were below .52, two cropped shapes forced
 # onto each other lie farther apart than ``CLEAR_SMOOTH`` says or stretch more
 WHOLE_STRETCH = 0.55
 MESH_DISTANCE = 3.0  # in place of that: the spacing of a mesh's vertices differs from place to place
-
-FOLDED_POINTS = 20_000  # about so many points of the source are checked for folds of the map; chosen by eye
 
 Tell = Callable[[str], None]
 
@@ -231,51 +230,31 @@ def _outcome(
     points, all_matched = result.transformed, matched
     at_start = pair.source_file.points if start is None else start.apply(pair.source_file.points)
     distance, nearest = tree.query(points)
-    on_matched = distance[matched] if matched.any() else distance  # of the registered points
     if not pair.whole:
         if transform is None:
             raise ValueError(
                 f"method {settings.method} moves only the points that it registers, but all of "
                 f"{pair.source_file.path} are to be moved; take another method"
             )
+        reach = distance[matched].max() if matched.any() else 0.0  # what counted as matched among the registered
         points = transform(at_start)
         distance, nearest = tree.query(points)
-        reach = on_matched.max() if matched.any() else 0.0  # what counted as matched among the registered
         all_matched = distance <= reach
     smaller = min(len(pair.source), len(pair.reference))  # also where they are weighted, by weights of mean 1
-    masses = np.ones(len(pair.source)) if pair.source_weights is None else pair.source_weights
-    measured = Measured(
-        failed="" if result.status == OK else result.stop_reason,
-        matched=float(np.average(matched, weights=masses)),
-        of_smaller=float(masses[matched].sum()) / smaller,
-        residual=float(np.median(on_matched)),
-        tail=float(np.quantile(on_matched, 0.95)),
-        spacing=spacing_of(pair.reference),
-        folded=None if transform is None else transform.folded(at_start[:: max(1, len(at_start) // FOLDED_POINTS)]),
-        settled=settled(result.history.get("loss", [])),
+    known = measured(
+        pair.source,
+        pair.reference,
+        result,
+        source_weights=pair.source_weights,
+        reference_weights=pair.reference_weights,
+        folds_at=at_start,
         at_bound=limits is not None and mass is not None and mass >= smaller * ROUNDED,
         doubt=doubt,
         estimated=limits is not None,
         landmarks=_landmarks(pair, points),
         slide_ratio=slide_ratio,
-        unevenness=unevenness(
-            pair.source,
-            result.transformed,
-            pair.reference,
-            matched,
-            evened=(pair.source_weights is not None, pair.reference_weights is not None),
-        ),
-        fit=measure_fit(
-            pair.source,
-            result.transformed,
-            pair.reference,
-            max(1.0, float(masses[matched].sum())),
-            pair.source_weights,
-            pair.reference_weights,
-        ),
-        beyond=_beyond(result.transformed, pair.reference),
-        choice=result.choice,
     )
+    masses = np.ones(len(pair.source)) if pair.source_weights is None else pair.source_weights
     return Outcome(
         pair=pair,
         start=start,
@@ -289,8 +268,8 @@ def _outcome(
         partner=nearest,
         distance=distance,
         weight=_weights(matched, distance, mass, masses) if pair.whole else all_matched.astype(np.float64),
-        measured=measured,
-        verdict=judge(measured),
+        measured=known,
+        verdict=judge(known),
         method_settings=_used(settings, pair, mass, distance_limit, result.choice),
         seconds=time.perf_counter() - began,
     )
@@ -315,14 +294,6 @@ def _check_sliding(settings: ScanSettings, pair: Pair, moved: np.ndarray, result
         return None
     mass = float(result.matched.sum())
     return check_sliding(moved, pair.reference, result.transformed, mass=mass, seed=settings.seed)
-
-
-def _beyond(moved: np.ndarray, reference: np.ndarray) -> tuple[float, float]:
-    """The shares of the moved source (r, D) and of the reference (q, D) that lie farther than 3 spacings of the
-    reference from the other set."""
-    tree, limit = KDTree(reference), BEYOND * spacing_of(reference)
-    lengths = tree.query(moved)[0], KDTree(moved).query(reference)[0]
-    return float((lengths[0] > limit).mean()), float((lengths[1] > limit).mean())
 
 
 def _landmarks(pair: Pair, points: np.ndarray) -> LandmarkResidual | None:

@@ -13,7 +13,7 @@ from scipy.sparse.csgraph import dijkstra
 from scipy.spatial import KDTree
 
 from pwan.deformation.graph import shape_graph
-from pwan.registration.flexibility import measure_fit
+from pwan.registration.flexibility import Fit
 
 LOOKED_AT = 1500  # points of either set at most
 FROM = 60  # points from which ways along the shapes are compared
@@ -63,11 +63,11 @@ def signs(
     reference: np.ndarray,
     matched: np.ndarray,
     reference_matched: np.ndarray,
+    fit: Fit,
 ) -> Signs:
     """The signs of a registration of source points (r, D), moved to (r, D), onto a reference (q, D), of which those
-    in ``matched`` (r,) and ``reference_matched`` (q,) have partners."""
+    in ``matched`` (r,) and ``reference_matched`` (q,) have partners, and which fit as ``fit`` says."""
     mass = max(1.0, float(matched.sum()))
-    fit = measure_fit(source, moved, reference, mass)
     tree = KDTree(reference)
     places = np.unique(reference, axis=0)
     spacing = max(float(np.median(KDTree(places).query(places, 2)[0][:, 1])), TINY)
@@ -86,7 +86,7 @@ def signs(
         merged=_merged(source[rows], moved[rows]),
         left_source=float((to_reference > 3 * spacing).mean()),
         left_reference=float((to_source > 3 * spacing).mean()),
-        few=1 / np.sqrt(mass),
+        few=float(1 / np.sqrt(mass)),
     )
 
 
@@ -94,7 +94,9 @@ def _detours(
     source: np.ndarray, reference: np.ndarray, partner: np.ndarray, reference_matched: np.ndarray
 ) -> tuple[float, float]:
     """Ways along both shapes between the same points: the median and 90% quantile of |log| of their ratio."""
-    staying = np.union1d(np.flatnonzero(reference_matched), partner)
+    others = np.flatnonzero(reference_matched)
+    others = others[np.linspace(0, len(others) - 1, min(len(others), 2 * LOOKED_AT)).round().astype(np.int64)]
+    staying = np.union1d(others, partner)
     place = np.searchsorted(staying, partner)
     if len(source) < 4 or len(staying) < 4:
         return 0.0, 0.0
@@ -111,15 +113,15 @@ def _detours(
 
 
 def _tilt(moved: np.ndarray, reference: np.ndarray, partner: np.ndarray) -> float:
-    normals, others = _normals(moved), _normals(reference)[partner]
+    normals, others = _normals(moved, moved), _normals(reference[partner], reference)
     cosine = np.abs((normals * others).sum(1)).clip(max=1.0)
     return float(np.median(np.sqrt(1 - cosine**2)))
 
 
-def _normals(points: np.ndarray) -> np.ndarray:
-    """(n, D) the direction in which the neighbours of each point extend least."""
+def _normals(at: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """(n, D) the direction in which the neighbours of each place (n, D) among the points extend least."""
     count = min(AROUND, len(points))
-    near = points[KDTree(points).query(points, count)[1].reshape(len(points), count)]
+    near = points[KDTree(points).query(at, count)[1].reshape(len(at), count)]
     near = near - near.mean(1, keepdims=True)
     return np.linalg.eigh(near.swapaxes(1, 2) @ near)[1][:, :, 0]
 

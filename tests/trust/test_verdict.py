@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pwan.scans.folder import stem, suffixes
-from pwan.scans.verdict import Measured, judge, settled, unevenness
+from pwan.trust.verdict import Measured, judge, settled, unevenness
 
 GOOD = Measured(
     failed="",

@@ -9,6 +9,8 @@ from scipy.spatial import KDTree
 
 from pwan.begin.estimate import ESTIMATE
 from pwan.registration.flexibility import TORN, Fit
+from pwan.trust.confidence import reasons
+from pwan.trust.signs import Signs
 
 # Limits of the verdict. Where no measurement is named they were chosen by eye.
 NEAR = 1.5  # median distance of matched points, in spacings of the reference: a good fit up to here
@@ -28,6 +30,7 @@ BEYOND = 3.0  # spacings of the reference from the other set, from which on a po
 # Spacings within which 95% of the matched points of both sets lie near the other one: of the packaged pairs that serve
 # for tuning all right results were below 3.1, and the wrong ones above 3.5 but for one fist.
 UNCOVERED = 3.5
+SURE = 0.9  # probability of being right from which on a registration is called good
 TAIL = 6.0  # 95th percentile of the matched points' distances over their median: something was matched by force
 
 
@@ -71,6 +74,8 @@ class Measured:
         beyond: the shares of the moved source and of the reference that lie farther than ``BEYOND`` spacings from the
             other set.
         choice: which flexibility was chosen, and why; None where nothing was to choose.
+        signs: what the confidence is made of; None where it was not measured.
+        confidence: see :func:`pwan.trust.confidence.confidence`; None where it was not measured.
     """
 
     failed: str
@@ -90,6 +95,8 @@ class Measured:
     fit: Fit | None = None
     beyond: tuple[float, float] = (0.0, 0.0)
     choice: str | None = None
+    signs: Signs | None = None
+    confidence: float | None = None
 
 
 @dataclass(frozen=True)
@@ -100,11 +107,13 @@ class Verdict:
         trusted: there is no warning.
         sentences: what was found.
         warnings: why it is not to be trusted.
+        confidence: the probability that it is right; None where it was not measured.
     """
 
     trusted: bool
     sentences: tuple[str, ...]
     warnings: tuple[str, ...]
+    confidence: float | None = None
 
 
 def judge(measured: Measured) -> Verdict:
@@ -112,7 +121,7 @@ def judge(measured: Measured) -> Verdict:
     sentences: list[str] = []
     warnings = [measured.doubt] if measured.doubt else []
     if measured.failed:
-        return Verdict(False, (), (*warnings, f"the registration failed: {measured.failed}"))
+        return Verdict(False, (), (*warnings, f"the registration failed: {measured.failed}"), 0.0)
     ratio = measured.residual / measured.spacing
     sentences.append(f"{measured.matched:.0%} of the source's points are matched")
     sentences.append(
@@ -166,7 +175,12 @@ def judge(measured: Measured) -> Verdict:
             "distances from place to place, and dense places draw the source: take source_weights=even "
             "reference_weights=even, or thin the sets to an even spacing"
         )
-    return Verdict(not warnings, tuple(sentences), tuple(warnings))
+    if measured.signs is not None and measured.confidence is not None:
+        sentences.append(f"of registrations with such measures {measured.confidence:.0%} are right")
+        if measured.confidence < SURE:
+            why = "; ".join(reasons(measured.signs)) or "no sign is far off, but several are a little"
+            warnings.append(f"only {measured.confidence:.0%} of registrations with such measures are right: {why}")
+    return Verdict(not warnings, tuple(sentences), tuple(warnings), measured.confidence)
 
 
 def _judge_fit(fit: Fit, warnings: list[str]) -> None:

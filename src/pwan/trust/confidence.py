@@ -1,0 +1,66 @@
+"""The probability that a registration is right, by a model that a person can read.
+
+log(p / (1 - p)) = b - sum_k w_k sign_k with weights w >= 0: no sign of doubt may make anything surer. Fitted by
+benchmarks/verdict.py on registrations with known truth; the table of what it is worth stands in benchmarks/README.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import astuple, dataclass, fields
+
+from pwan.trust.signs import Signs
+
+
+@dataclass(frozen=True)
+class Weight:
+    """What one sign counts.
+
+    Attributes:
+        weight: w >= 0.
+        usual: what nine of ten right registrations stay below.
+        words: what a larger one means, to be followed by the number.
+    """
+
+    weight: float
+    usual: float
+    words: str
+
+
+BIAS = 8.0
+WEIGHTS = {
+    "far": Weight(0.8, 2.4, "one in twenty matched points lies far from the other set, in spacings"),
+    "loose": Weight(0.0, 1.1, "half of the matched points lie far from the reference, in spacings"),
+    "stretch": Weight(12.0, 0.22, "lengths between neighbours changed, as a logarithm at one place in twenty"),
+    "detour": Weight(4.0, 0.13, "ways along the two shapes differ, as a logarithm"),
+    "detour_tail": Weight(1.0, 0.36, "some ways along the two shapes differ much, as a logarithm"),
+    "tilt": Weight(1.0, 0.5, "the two surfaces stand at an angle, as its sine"),
+    "merged": Weight(10.0, 0.01, "parts that were apart have come to lie on each other, as a share of the points"),
+    "left_source": Weight(0.0, 0.2, "a part of the source lies on nothing, as a share of its points"),
+    "left_reference": Weight(0.0, 0.2, "a part of the reference is not covered, as a share of its points"),
+    "few": Weight(5.0, 0.14, "few points are matched, as 1 over the root of their number"),
+}
+REASONS = 3  # at most so many are told
+
+
+def confidence(signs: Signs) -> float:
+    """The probability, 0 to 1, that the source points which have a partner are where they belong: within .02 of the
+    shape's mean squared radius, in the mean square."""
+    doubt = sum(WEIGHTS[name].weight * value for name, value in _named(signs)) - BIAS
+    return 1 / (1 + math.exp(min(doubt, 700.0)))
+
+
+def reasons(signs: Signs) -> tuple[str, ...]:
+    """What speaks most against a registration, the strongest first, in words: signs beyond what is usual of right
+    ones."""
+    beyond = {name: WEIGHTS[name].weight * (value - WEIGHTS[name].usual) for name, value in _named(signs)}
+    strongest = sorted((name for name, much in beyond.items() if much > 0), key=lambda name: -beyond[name])
+    found = dict(_named(signs))
+    return tuple(
+        f"{WEIGHTS[name].words}: {found[name]:.2g} (usual when right: up to {WEIGHTS[name].usual:.2g})"
+        for name in strongest[:REASONS]
+    )
+
+
+def _named(signs: Signs) -> list[tuple[str, float]]:
+    return list(zip((f.name for f in fields(signs)), astuple(signs), strict=True))

@@ -1,0 +1,72 @@
+"""What can be measured of a finished registration without a truth."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.spatial import KDTree
+
+from pwan.begin.estimate import spacing_of
+from pwan.problem import OK
+from pwan.registration.flexibility import measure_fit
+from pwan.trust.confidence import confidence
+from pwan.trust.signs import signs
+from pwan.trust.verdict import BEYOND, Measured, settled, unevenness
+
+FOLDED_POINTS = 20_000  # about so many points of the source are checked for folds of the map; chosen by eye
+
+
+def measured(
+    source: np.ndarray,
+    reference: np.ndarray,
+    result: Any,
+    *,
+    source_weights: np.ndarray | None = None,
+    reference_weights: np.ndarray | None = None,
+    folds_at: np.ndarray | None = None,
+    **known: Any,
+) -> Measured:
+    """The measures of one registration.
+
+    Args:
+        source: (r, D) the points that were registered, where the method began with them.
+        reference: (q, D).
+        result: of this one problem in numpy, as :func:`pwan.register` gives it.
+        source_weights: (r,), where they have some.
+        reference_weights: (q,).
+        folds_at: (n, D) where the map is looked at for folds; the source's points by default.
+        known: further fields of :class:`pwan.trust.verdict.Measured`, which the sets do not show.
+    """
+    moved, matched, transform = result.transformed, result.matched, result.transform
+    distance, to_source = KDTree(reference).query(moved)[0], KDTree(moved).query(reference)[0]
+    on_matched = distance[matched] if matched.any() else distance
+    masses = np.ones(len(source)) if source_weights is None else source_weights
+    spacing = spacing_of(reference)
+    fit = measure_fit(
+        source, moved, reference, max(1.0, float(masses[matched].sum())), source_weights, reference_weights
+    )
+    beyond = tuple(float((lengths > BEYOND * spacing).mean()) for lengths in (distance, to_source))
+    found = signs(source, moved, reference, matched, result.reference_matched, fit)
+    at = source if folds_at is None else folds_at
+    fields: dict[str, Any] = {
+        "failed": "" if result.status == OK else result.stop_reason,
+        "matched": float(np.average(matched, weights=masses)),
+        # also where they are weighted, by weights of mean 1
+        "of_smaller": float(masses[matched].sum()) / min(len(source), len(reference)),
+        "residual": float(np.median(on_matched)),
+        "tail": float(np.quantile(on_matched, 0.95)),
+        "spacing": spacing,
+        "folded": None if transform is None else transform.folded(at[:: max(1, len(at) // FOLDED_POINTS)]),
+        "settled": settled((result.history or {}).get("loss", [])),
+        "at_bound": False,
+        "unevenness": unevenness(
+            source, moved, reference, matched, (source_weights is not None, reference_weights is not None)
+        ),
+        "fit": fit,
+        "beyond": beyond,
+        "choice": result.choice,
+        "signs": found,
+        "confidence": confidence(found),
+    }
+    return Measured(**{**fields, **known})

@@ -1,0 +1,89 @@
+"""What tells right from wrong: closed forms, and signs that no change of units moves."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+
+import numpy as np
+import pytest
+
+import pwan
+from pwan.registration.flexibility import measure_fit
+from pwan.trust.confidence import WEIGHTS, confidence, reasons
+from pwan.trust.signs import Signs, signs
+
+
+def found(source: np.ndarray, moved: np.ndarray, reference: np.ndarray) -> Signs:
+    matched, staying = np.ones(len(source), dtype=bool), np.ones(len(reference), dtype=bool)
+    return signs(source, moved, reference, matched, staying, measure_fit(source, moved, reference, len(source)))
+
+
+def strip(n: int, seed: int = 0) -> np.ndarray:
+    """A long strip in the plane z = 0."""
+    return np.random.default_rng(seed).uniform(0, 1, (n, 3)) * [4.0, 1.0, 0.0]
+
+
+def folded(points: np.ndarray) -> np.ndarray:
+    """The strip with its right half laid back onto its left half."""
+    return np.where(points[:, :1] > 2, [[4.0, 0.0, 0.02]] + points * [-1.0, 1.0, 1.0], points)
+
+
+def test_a_set_on_itself_shows_no_sign() -> None:
+    points = strip(400)
+    none = asdict(found(points, points, points))
+    assert none.pop("few") == pytest.approx(1 / 20)
+    assert none == dict.fromkeys(none, pytest.approx(0.0, abs=1e-6))
+
+
+@pytest.mark.parametrize("d", [2, 3])
+def test_units_do_not_matter(d: int) -> None:
+    generator = np.random.default_rng(1)
+    source, moved, reference = (generator.uniform(size=(n, d)) for n in (150, 150, 170))
+    once, other = found(source, moved, reference), found(1000 * source, 0.01 * moved, 0.01 * reference)
+    assert asdict(once) == pytest.approx(asdict(other), rel=1e-6)
+
+
+def test_parts_that_were_apart_and_now_lie_on_each_other_are_told() -> None:
+    source = strip(500)
+    sign = found(source, folded(source), strip(250, 1) * [0.5, 1.0, 1.0])
+    assert sign.merged > 0.5 and sign.detour > 0.2
+    assert found(source, source, strip(500, 1)).merged == 0
+
+
+def test_another_plane_is_tilted() -> None:
+    points = strip(400)
+    turned = points[:, [0, 2, 1]]  # upright on the line where both meet
+    assert found(points, points, turned).tilt == pytest.approx(1.0, abs=1e-3)
+
+
+def test_a_part_that_lies_on_nothing_is_left() -> None:
+    source, reference = strip(400), strip(400, 1)
+    half = reference[reference[:, 0] < 2]
+    sign = found(source, source, half)
+    assert sign.left_source == pytest.approx(0.5, abs=0.1) and sign.left_reference < 0.02
+
+
+def test_no_sign_of_doubt_makes_anything_surer() -> None:
+    usual = found(strip(400), strip(400, 1), strip(400, 2))
+    assert all(of.weight >= 0 for of in WEIGHTS.values()) and set(WEIGHTS) == set(asdict(usual))
+    for name in WEIGHTS:
+        assert confidence(replace(usual, **{name: getattr(usual, name) + 0.1})) <= confidence(usual)
+
+
+def test_reasons_are_told_in_words_the_strongest_first() -> None:
+    right = Signs(1.5, 0.8, 0.1, 0.05, 0.2, 0.2, 0.0, 0.0, 0.0, 0.05)
+    assert reasons(right) == ()
+    torn = replace(right, stretch=0.9)
+    assert reasons(torn)[0].startswith("lengths between neighbours changed") and "0.9" in reasons(torn)[0]
+    assert confidence(torn) < 0.5 < confidence(right)
+
+
+def test_results_in_a_loop_can_be_sorted() -> None:
+    """One number and the warnings for each problem of a batch, and for a single one the entry itself."""
+    reference = np.random.default_rng(0).normal(size=(120, 3)) * [1.0, 2.0, 3.0]
+    source = np.stack((reference[:100], 5 * np.random.default_rng(1).normal(size=(100, 3))))
+    result = pwan.register(source, np.stack((reference, reference)), steps=10, stages=1)
+    assert len(result.confidence) == len(result.warnings) == 2
+    assert result.confidence[0] > result.confidence[1] and all(0 <= value <= 1 for value in result.confidence)
+    single = pwan.register(source[0], reference, steps=10, stages=1)
+    assert isinstance(single.confidence, float) and isinstance(single.warnings, tuple)
