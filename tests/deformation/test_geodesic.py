@@ -145,7 +145,7 @@ def test_edges_of_a_thinned_mesh_lie_on_it() -> None:
 
 @pytest.mark.parametrize("meshed", [False, True])
 def test_parts_that_touch_and_go_apart_lose_their_bridges(meshed: bool) -> None:
-    """Two strips of a grid, one row of it apart, of which one is lifted; and nothing is cut where all moves together."""
+    """Two strips of a grid, one row of it apart, one lifted; where all moves together nothing is cut."""
     across = 12
     grid = np.stack(np.meshgrid(np.arange(30.0), np.arange(across, dtype=float), [0.0]), -1).reshape(-1, 3)
     corner = np.arange(30 * across).reshape(across, 30)[:-1, :-1].reshape(-1)

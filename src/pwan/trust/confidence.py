@@ -38,7 +38,10 @@ WEIGHTS = {
     "merged": Weight(10.0, 0.01, "parts that were apart have come to lie on each other, as a share of the points"),
     "left_source": Weight(0.0, 0.2, "a part of the source lies on nothing, as a share of its points"),
     "left_reference": Weight(0.0, 0.2, "a part of the reference is not covered, as a share of its points"),
+    "left_both": Weight(8.0, 0.1, "parts of both sets lie on nothing, as a share of the set of which it is less"),
+    "unmatched": Weight(8.0, 0.4, "a part of the smaller set has no partner, as its share"),
     "few": Weight(5.0, 0.14, "few points are matched, as 1 over the root of their number"),
+    "searched": Weight(20.0, 0.1, "few points were turned by a search, as 1 over the root of their number"),
 }
 REASONS = 3  # at most so many are told
 

@@ -38,11 +38,15 @@ class Signs:
             same points, beside what all of them did: of shapes that differ, or that lie wrongly on each other, the ways
             differ.
         detour_tail: the 90% quantile of the same.
-        tilt: the median angle between the moved source and the reference at matched points, as the sine, 0 to 1.
+        tilt: the median angle between the moved source and the reference at matched points, as the sine, beyond that
+            between neighbours of the reference.
         merged: the share of matched points whose nearest neighbours after the registration were none before.
         left_source: the share of the source that is not within 3 spacings of the reference.
         left_reference: the same of the reference.
+        left_both: the smaller one of the two: what two shapes do not have in common is in one of them, or in both.
+        unmatched: the share of the smaller set that has no partner.
         few: 1 over the square root of the number of matched points.
+        searched: the same where the start was searched for and changed, else 0: few points fit in many ways.
     """
 
     far: float
@@ -54,7 +58,10 @@ class Signs:
     merged: float
     left_source: float
     left_reference: float
+    left_both: float
+    unmatched: float
     few: float
+    searched: float
 
 
 def signs(
@@ -64,15 +71,19 @@ def signs(
     matched: np.ndarray,
     reference_matched: np.ndarray,
     fit: Fit,
+    *,
+    searched: bool = False,
 ) -> Signs:
     """The signs of a registration of source points (r, D), moved to (r, D), onto a reference (q, D), of which those
-    in ``matched`` (r,) and ``reference_matched`` (q,) have partners, and which fit as ``fit`` says."""
+    in ``matched`` (r,) and ``reference_matched`` (q,) have partners, and which fit as ``fit`` says; ``searched`` where
+    the start was searched for and changed."""
     mass = max(1.0, float(matched.sum()))
+    few = float(1 / np.sqrt(mass))
     tree = KDTree(reference)
     places = np.unique(reference, axis=0)
     spacing = max(float(np.median(KDTree(places).query(places, 2)[0][:, 1])), TINY)
     to_reference, nearest = tree.query(moved)
-    to_source = KDTree(moved).query(reference)[0]
+    left = [float((of > 3 * spacing).mean()) for of in (to_reference, KDTree(moved).query(reference)[0])]
     rows = np.flatnonzero(matched) if matched.any() else np.arange(len(source))
     rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), LOOKED_AT)).round().astype(np.int64)]
     detour, tail = _detours(source[rows], reference, nearest[rows], reference_matched)
@@ -84,9 +95,12 @@ def signs(
         detour_tail=tail,
         tilt=_tilt(moved[rows], reference, nearest[rows]),
         merged=_merged(source[rows], moved[rows]),
-        left_source=float((to_reference > 3 * spacing).mean()),
-        left_reference=float((to_source > 3 * spacing).mean()),
-        few=float(1 / np.sqrt(mass)),
+        left_source=left[0],
+        left_reference=left[1],
+        left_both=min(left),
+        unmatched=max(0.0, 1 - mass / min(len(source), len(reference))),
+        few=few,
+        searched=few if searched else 0.0,
     )
 
 
@@ -113,9 +127,17 @@ def _detours(
 
 
 def _tilt(moved: np.ndarray, reference: np.ndarray, partner: np.ndarray) -> float:
-    normals, others = _normals(moved, moved), _normals(reference[partner], reference)
-    cosine = np.abs((normals * others).sum(1)).clip(max=1.0)
-    return float(np.median(np.sqrt(1 - cosine**2)))
+    """The angle between both surfaces beyond that between neighbours of the reference, whose shape may be rough."""
+    if len(reference) < 3:
+        return 0.0
+    _, near = KDTree(reference).query(reference[partner], 2)
+    neighbour = np.where(near[:, 0] == partner, near[:, 1], near[:, 0])
+    there = _normals(reference[partner], reference)
+    found, usual = (
+        float(np.median(np.sqrt(1 - np.square((there * other).sum(1)).clip(max=1.0))))
+        for other in (_normals(moved, moved), _normals(reference[neighbour], reference))
+    )
+    return max(0.0, found - usual)
 
 
 def _normals(at: np.ndarray, points: np.ndarray) -> np.ndarray:
