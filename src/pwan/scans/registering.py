@@ -248,7 +248,7 @@ def _outcome(
         source_weights=pair.source_weights,
         reference_weights=pair.reference_weights,
         folds_at=at_start,
-        searched=start is not None and start.changed,
+        searched=start is not None and start.changed and pair.landmarks is None,
         at_bound=limits is not None and mass is not None and mass >= smaller * ROUNDED,
         doubt=doubt,
         estimated=limits is not None,
