@@ -65,9 +65,9 @@ def cases(half: str) -> Iterator[Case]:
     seed = HALVES[half]
     for number, name in enumerate(SOLID[half]):
         for k, degrees in enumerate(DEGREES):
-            for points in (SIZES if half == "report" else (SIZES[(k + number) % 3],)):
-                make = partial(synthetic, name, seed, degrees, points=points, deformation_lambda=400)
-                yield Case(f"turn/{name}_{degrees}_{points}", "turned", make)
+            points = SIZES[(k + number) % 3]
+            make = partial(synthetic, name, seed, degrees, points=points, deformation_lambda=400)
+            yield Case(f"turn/{name}_{degrees}_{points}", "turned", make)
         for few in (8, 20, 50):
             for many in (300, 2000):
                 make = partial(few_onto_many, name, seed, few, many)
@@ -79,14 +79,14 @@ def cases(half: str) -> Iterator[Case]:
             make = partial(synthetic, name, seed, 0, trial=trial, outlier_ratio=0.5)
             yield Case(f"outliers/{name}_{trial}", "stay", make)
     for name in REAL[half].split():
-        real = {"deformation": "partner", "surface": "both", "points": 800}
+        real: dict[str, Any] = {"deformation": "partner", "surface": "both", "points": 800}
         yield Case(f"real/{name}", "stay", partial(synthetic, name, seed, 0, **real))
-        degrees = float(numpy_generator(seed, "turn", name).uniform(20, 180))
-        yield Case(f"real_turned/{name}", "turned", partial(synthetic, name, seed, degrees, **real))
+        by = float(numpy_generator(seed, "turn", name).uniform(20, 180))
+        yield Case(f"real_turned/{name}", "turned", partial(synthetic, name, seed, by, **real))
     for trial in range(10 if half == "tuning" else 20):
-        degrees = float(np.degrees(Rotation.random(rng=numpy_generator(seed, "pose", trial)).magnitude()))
-        partly = {"points": 1000, "keep": 0.8, "deformation_lambda": 50}
-        yield Case(f"bunny_0.8/{trial}", "turned", partial(synthetic, "bunny", seed, degrees, trial=trial, **partly))
+        by = float(np.degrees(Rotation.random(rng=numpy_generator(seed, "pose", trial)).magnitude()))
+        partly: dict[str, Any] = {"points": 1000, "keep": 0.8, "deformation_lambda": 50}
+        yield Case(f"bunny_0.8/{trial}", "turned", partial(synthetic, "bunny", seed, by, trial=trial, **partly))
     for share in (0.25, 0.4, 0.5, 0.6, 1.0):
         for trial in range(2):
             yield Case(f"sections/{share}_{trial}", "stay", partial(sections, seed, trial, share))
@@ -120,8 +120,8 @@ def pear(name: str) -> Shape:
 def few_onto_many(name: str, seed: int, few: int, many: int) -> Sets:
     """A few points of a surface onto many of it, bent by 0.1 RMS radii."""
     source, reference, truth = synthetic(name, seed, 0, points=many, deformation_lambda=300)
-    rows = numpy_generator(seed, "few", name, few, many).choice(many, few, replace=False)
     assert truth is not None
+    rows = numpy_generator(seed, "few", name, few, many).choice(many, few, replace=False)
     return source[rows], reference, truth[rows]
 
 
@@ -151,7 +151,7 @@ def sections(seed: int, trial: int, share: float) -> Sets:
 
 
 def symmetric(name: str, seed: int, points: int) -> Sets:
-    """Two draws of a surface that several turns leave alike, turned and shifted against each other."""
+    """Two draws of a surface that several turns leave alike, in place."""
     generator = numpy_generator(seed, "symmetric", name, points)
     made = []
     for _ in range(2):
