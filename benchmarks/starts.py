@@ -28,7 +28,7 @@ from tqdm import tqdm
 from pwan import shapes
 from pwan.begin.alignment import find_start
 from pwan.begin.similarities import angles, procrustes
-from pwan.bench.rows import Row, RowFile
+from pwan.bench.rows import Row, RowFile, environment
 from pwan.randomness import numpy_generator
 from pwan.shapes import Shape
 from pwan.synthesis import SynthesisSettings, make_problem
@@ -190,11 +190,15 @@ def measure(case: Case) -> Row:
     began = time.perf_counter()
     start = find_start(source, reference)
     row: Row = {
+        "settings": case.name,
+        "trial": 0,
         "name": case.name,
         "wanted": case.wanted,
         "seconds": time.perf_counter() - began,
         "kept": not start.changed,
         "reason": start.reason,
+        "rival": start.rival if np.isfinite(start.rival) else None,
+        **environment(),
     }
     if truth is None:
         return row | {"right": not start.changed}

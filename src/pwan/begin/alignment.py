@@ -30,8 +30,8 @@ from pwan.randomness import derive_seed, numpy_generator
 class SearchSettings:
     """How the search for a start goes. Lengths in RMS radii of the reference.
 
-    The values were tuned together, on partial bunnies with keep 0.8. benchmarks/README.md, section "Own scans", states
-    what they give on other seeds. No value was measured alone.
+    The search was tuned on partial bunnies with keep 0.8, the comparison on the half of benchmarks/starts.py that
+    serves for tuning. benchmarks/README.md, section "Own scans", states what both give on other shapes and seeds.
 
     Attributes:
         rotations: of the covering of SO(3); neighbours are about 25 degrees apart.
@@ -53,8 +53,8 @@ class SearchSettings:
         measured_points: of the sample of each set, between which distances are measured.
         compared: shares of the mass by whose distances starts are compared: of all for whole sets, of less for parts.
         rounding: added to the distances, so that no rounding error decides between sets that fit exactly.
-        margin: the sets stay as given, or are only shifted, unless another start divides each distance of a part by
-            more than this, and by more still for few points: see :func:`margin_of`.
+        margin: the sets stay as given, or are only shifted, unless another start divides each distance of a part (the
+            compared shares but the first) by more than this, and by more still for few points: :func:`margin_of`.
         in_place: factor of this margin where the sets as given lie nearer than next to all random placements do.
         nearer: so many of these placements, of ``rotations`` at least, may lie nearer than the sets as given.
         tie: where another turn leaves less than this many times as much, the shapes do not determine the turn.
@@ -163,8 +163,9 @@ def find_start(
 ) -> Start:
     """The rotation, shift and (if asked for) scale from which a registration of the two sets should start.
 
-    Sets that a quick registration brings together as they are stay as they are. Sets that only a shift keeps apart are
-    only shifted.
+    The sets stay as they are unless a quick registration from another start leaves less by a margin that chance does
+    not give for so many points; by twice that where they lie nearer than next to all random placements would. Sets
+    that only a shift keeps apart are only shifted.
 
     Args:
         source: (r, D) points that move, D 2 or 3; an array or a tensor.
@@ -189,27 +190,43 @@ def find_start(
     sets = NormalisedSets.of(y.numpy(), x.numpy(), scale=scale)
     search = _Search(sets, (matched / r, matched / q), mass is None, rotation, scale, seed)
     candidates, left = _softly(search, search.candidates())
-    logs = np.log(left + SEARCH.rounding)  # (K, S)
-    scores = logs.mean(1)
-    best = int(scores.argmin())
-    gains = np.exp((logs - logs[best])[:, 1:].min(1))  # (K,) at the share at which the best one gains least
-    margin = margin_of(min(r, q), d)
-    margins = (margin * (SEARCH.in_place if gains[0] > margin and search.in_place() else 1.0), margin, np.inf)
-    chosen = next(k for k, most in zip((0, 1, best), margins, strict=True) if gains[k] <= most)
-    apart = angles(candidates.rotation, candidates.rotation[chosen]) > SEARCH.degrees_apart
-    rival = float(np.exp(scores[apart].min() - scores[chosen])) if apart.any() else np.inf
+    chosen, best, rival = _choose(search, candidates, left)
     cost, cost_given = float(left[chosen, 1]), float(left[0, 1])
     words = f"a quick registration leaves {cost:.3g} RMS radii between the nearest parts from this start"
-    if chosen == 0:
-        start = Start.kept_as_given(d, cost_given, words)
-    else:
-        factor, turned, translation = sets.in_input_units(candidates, chosen)
-        how = in_words(turned if chosen > 1 and rotation else None, factor if scale else None)
-        reason = f"{how}: {words}, and {cost_given:.3g} from the sets as given"
-        start = Start(factor, turned, translation, cost, cost_given, True, reason)
+    if left[best, 1] < cost:
+        words += f" (another one leaves {left[best, 1]:.3g}, which may be chance)"
     if rival < SEARCH.tie:
-        start = replace(start, reason=f"{start.reason}; the turn is not determined by the shapes: others fit as well")
-    return replace(start, rival=rival)
+        words += "; the turn is not determined by the shapes: others fit as well"
+    if chosen == 0:
+        return replace(Start.kept_as_given(d, cost_given, words), rival=rival)
+    factor, turned, translation = sets.in_input_units(candidates, chosen)
+    how = in_words(turned if chosen > 1 and rotation else None, factor if scale else None)
+    reason = f"{how}: {cost_given:.3g} RMS radii are left from the sets as given; {words}"
+    return Start(factor, turned, translation, cost, cost_given, True, reason, rival)
+
+
+def _choose(search: _Search, candidates: Similarities, left: np.ndarray) -> tuple[int, int, float]:
+    """Which of the K candidates is taken, which one is the best, and the rival of the one that is taken.
+
+    Args:
+        search: of which they are.
+        candidates: K, first the sets as given and then a mere shift.
+        left: (K, S) distances at the compared shares.
+    """
+    r, d = search.sets.source.shape
+    logs = np.log(left + SEARCH.rounding)
+    scores = logs.mean(1)
+    best = int(scores.argmin())
+    parts = logs[:, 1:]  # since of sets that have a part in common all of both lies nearer after they have slid
+    gains = np.exp((parts - parts[best]).min(1))  # (K,)
+    margin = margin_of(min(r, len(search.sets.reference)), d)
+    if gains[0] <= margin or (gains[0] <= SEARCH.in_place * margin and search.in_place()):
+        chosen = 0
+    else:
+        chosen = 1 if gains[1] <= margin and (parts[1] < parts[0]).all() else best
+    apart = angles(candidates.rotation, candidates.rotation[chosen]) > SEARCH.degrees_apart
+    rival = float(np.exp(scores[apart].min() - scores[chosen])) if apart.any() else np.inf
+    return chosen, best, rival
 
 
 def margin_of(points: int, d: int) -> float:

@@ -42,12 +42,13 @@ class Start:
         return cls(1.0, np.eye(dimension), np.zeros(dimension), cost, cost, False, f"kept as given: {why}")
 
     def then(self, later: Start) -> Start:
-        """This start and the later one after it, with the later one's costs and reason."""
+        """This start and the later one after it, with the later one's costs and reason, and the lesser rival."""
         return replace(
             later,
             scale=self.scale * later.scale,
             rotation=self.rotation @ later.rotation,
             translation=later.scale * self.translation @ later.rotation + later.translation,
+            rival=min(self.rival, later.rival),
         )
 
     def apply(self, points: Any) -> Any:
