@@ -5,7 +5,7 @@
 
 Settings are chosen on ``tuning``. Cases that are there already are not run again; another --rows for another search.
 "turned": right within 25 degrees and 0.3 RMS radii of the truth. "stay": kept as given, or nearer to the truth than
-that. "open": nothing is right, and the start must say so. Pairs from public reports are taken too where the environment
+that. "open": nothing is right; kept, or said to be open. Pairs from public reports are taken too where the environment
 variable PWAN_REPORTS names their folder.
 """
 
@@ -26,7 +26,7 @@ from scipy.spatial.transform import Rotation
 from tqdm import tqdm
 
 from pwan import shapes
-from pwan.begin.alignment import find_start
+from pwan.begin.alignment import SEARCH, find_start
 from pwan.begin.similarities import angles, procrustes
 from pwan.bench.rows import Row, RowFile, environment
 from pwan.randomness import numpy_generator
@@ -201,7 +201,7 @@ def measure(case: Case) -> Row:
         **environment(),
     }
     if truth is None:
-        return row | {"right": not start.changed}
+        return row | {"right": not start.changed or start.rival < SEARCH.tie}
     radius = float(np.sqrt(truth.var(0).sum()))
     best = procrustes(source[None], truth[None], np.ones((1, len(source))), rotation=True, scale=False)
     moved = start.apply(source)
