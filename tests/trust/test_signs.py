@@ -71,7 +71,7 @@ def test_no_sign_of_doubt_makes_anything_surer() -> None:
 
 
 def test_reasons_are_told_in_words_the_strongest_first() -> None:
-    right = Signs(1.5, 0.8, 0.1, 0.05, 0.2, 0.02, 0.0, 0.0, 0.0, 0.0, 0.0, 0.05, 0.0)
+    right = Signs(1.5, 0.8, 0.1, 0.05, 0.2, 0.02, 0.0, 0.0, 0.0, 0.0, 0.0, 0.05, 0.0, 0.0)
     assert reasons(right) == ()
     torn = replace(right, stretch=0.9)
     assert reasons(torn)[0].startswith("lengths between neighbours changed") and "0.9" in reasons(torn)[0]

@@ -42,6 +42,7 @@ WEIGHTS = {
     "unmatched": Weight(8.0, 0.4, "a part of the smaller set has no partner, as its share"),
     "few": Weight(5.0, 0.14, "few points are matched, as 1 over the root of their number"),
     "searched": Weight(20.0, 0.1, "few points were turned by a search, as 1 over the root of their number"),
+    "rival": Weight(1.0, 0.9, "a start that is turned otherwise leaves as little, as the ratio of both"),
 }
 REASONS = 3  # at most so many are told
 

@@ -26,6 +26,7 @@ def measured(
     reference_weights: np.ndarray | None = None,
     folds_at: np.ndarray | None = None,
     searched: bool = False,
+    rival: float = 0.0,
     **known: Any,
 ) -> Measured:
     """The measures of one registration.
@@ -38,6 +39,7 @@ def measured(
         reference_weights: (q,).
         folds_at: (n, D) where the map is looked at for folds; the source's points by default.
         searched: whether the start was searched for and changed.
+        rival: see :class:`pwan.trust.signs.Signs`.
         known: further fields of :class:`pwan.trust.verdict.Measured`, which the sets do not show.
     """
     moved, matched, transform = result.transformed, result.matched, result.transform
@@ -49,7 +51,7 @@ def measured(
         source, moved, reference, max(1.0, float(masses[matched].sum())), source_weights, reference_weights
     )
     beyond = tuple(float((lengths > BEYOND * spacing).mean()) for lengths in (distance, to_source))
-    found = signs(source, moved, reference, matched, result.reference_matched, fit, searched=searched)
+    found = signs(source, moved, reference, matched, result.reference_matched, fit, searched=searched, rival=rival)
     at = source if folds_at is None else folds_at
     fields: dict[str, Any] = {
         "failed": "" if result.status == OK else result.stop_reason,

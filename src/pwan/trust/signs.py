@@ -47,6 +47,7 @@ class Signs:
         unmatched: the share of the smaller set that has no partner.
         few: 1 over the square root of the number of matched points.
         searched: the same where the start was searched for and changed, else 0: few points fit in many ways.
+        rival: what the start leaves, over what the best one leaves that is turned otherwise; 0 where none was tried.
     """
 
     far: float
@@ -62,6 +63,7 @@ class Signs:
     unmatched: float
     few: float
     searched: float
+    rival: float
 
 
 def signs(
@@ -73,10 +75,11 @@ def signs(
     fit: Fit,
     *,
     searched: bool = False,
+    rival: float = 0.0,
 ) -> Signs:
     """The signs of a registration of source points (r, D), moved to (r, D), onto a reference (q, D), of which those
     in ``matched`` (r,) and ``reference_matched`` (q,) have partners, and which fit as ``fit`` says; ``searched`` where
-    the start was searched for and changed."""
+    the start was searched for and changed, ``rival`` as :class:`Signs` has it."""
     mass = max(1.0, float(matched.sum()))
     few = float(1 / np.sqrt(mass))
     tree = KDTree(reference)
@@ -101,6 +104,7 @@ def signs(
         unmatched=max(0.0, 1 - mass / min(len(source), len(reference))),
         few=few,
         searched=few if searched else 0.0,
+        rival=rival,
     )
 
 
