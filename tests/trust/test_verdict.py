@@ -29,7 +29,7 @@ def test_a_good_fit_is_trusted_and_told_in_numbers():
 
 
 def test_below_nine_of_ten_nothing_is_called_good():
-    usual = Signs(1.5, 0.8, 0.1, 0.05, 0.2, 0.02, 0.0, 0.0, 0.0, 0.0, 0.0, 0.05, 0.0, 0.0)
+    usual = Signs(loose=0.8, off=0.3, stretch=0.1, tilt=0.02, merged=0.0, unmatched=0.0, few=0.05)
     sure = judge(replace(GOOD, signs=usual, confidence=0.93))
     assert sure.trusted and sure.confidence == 0.93
     assert "of registrations with such measures 93% are right" in sure.sentences

@@ -250,7 +250,6 @@ def _outcome(
         source_weights=pair.source_weights,
         reference_weights=pair.reference_weights,
         folds_at=at_start,
-        searched=start is not None and start.changed and pair.landmarks is None,
         rival=0.0 if start is None else 1 / max(start.rival, LEAST_RIVAL),
         at_bound=limits is not None and mass is not None and mass >= smaller * ROUNDED,
         doubt=doubt,
