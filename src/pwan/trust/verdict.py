@@ -31,7 +31,8 @@ BEYOND = 3.0  # spacings of the reference from the other set, from which on a po
 # Spacings within which 95% of the matched points of both sets lie near the other one: of the packaged pairs that serve
 # for tuning all right results were below 3.1, and the wrong ones above 3.5 but for one fist.
 UNCOVERED = 3.5
-SURE = 0.9  # probability of being right from which on a registration is called good
+FEWEST_JUDGED = 20  # matched points: of fewer the confidence was fitted to none
+SURE = 0.85  # probability of being right from which on a registration is called good
 TAIL = 6.0  # 95th percentile of the matched points' distances over their median: something was matched by force
 
 
@@ -178,6 +179,9 @@ def judge(measured: Measured) -> Verdict:
         )
     if measured.signs is not None and measured.confidence is not None:
         sentences.append(f"of registrations with such measures {measured.confidence:.0%} are right")
+        points = round(measured.signs.few**-2)
+        if points < FEWEST_JUDGED:
+            warnings.append(f"only {points} points are matched: so few fit by chance as well")
         if measured.confidence < SURE:
             why = "; ".join(reasons(measured.signs)) or "no sign is far off, but several are a little"
             warnings.append(f"only {measured.confidence:.0%} of registrations with such measures are right: {why}")
