@@ -13,6 +13,7 @@ NEAR = np.cos(np.deg2rad(30))  # of a principal axis and a coordinate axis: from
 SYMMETRIC = 0.8  # asymmetry across the shortest axis over that across the second: below, the shortest is left to right
 LOOKED_AT = 2000  # points
 SIDE, ABOVE, AWAY = 0.35, 0.3, 1.15  # where the eye is, in plotly's unit: the side of the cube
+FARTHER = 1.1  # times as far for what is tall: it fills the cube from below to above
 X, Y, Z = np.eye(3)
 
 
@@ -39,7 +40,7 @@ def camera(points: np.ndarray) -> dict[str, Any]:
         up = min(Y, Z, key=lambda axis: abs(axis @ _snapped(front)))
     front = _square(_snapped(_square(front, up)), up)
     right = _plus(np.cross(up, front))
-    eye = SIDE * right + ABOVE * up + AWAY * np.cross(right, up)
+    eye = (SIDE * right + ABOVE * up + AWAY * np.cross(right, up)) * (FARTHER if long_told else 1.0)
     return {name: dict(zip("xyz", way.round(6).tolist(), strict=True)) for name, way in (("up", up), ("eye", eye))}
 
 

@@ -17,7 +17,7 @@ LIMIT = 6000  # points of one set that are shown; more make the page slow, not c
 MESH_LIMIT = 20_000  # faces, and vertices, of a mesh that is shown as one; of a larger one its points are
 BAR = {"thickness": 12, "len": 0.6, "x": 0, "xanchor": "left"}
 FARTHEST = 6.0  # spacings at which the colours of distances end
-FAR_COLOURS = [[0, "#e8eef2"], [0.5, "#8fb0cc"], [0.5, "#f4a03f"], [1, "#a50026"]]  # a step at half of it
+FAR_COLOURS = [[0, "#c3d3df"], [0.5, "#6d99bd"], [0.5, "#f4a03f"], [1, "#a50026"]]  # a step at half of it
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,8 @@ def _far(points: np.ndarray, distance: np.ndarray, faces: np.ndarray | None, nam
     columns = dict(zip("xyz", points.T.astype(np.float32), strict=True))
     corners = dict(zip("ijk", faces.T.astype(np.uint16), strict=True))
     colour = {"intensity": distance.astype(np.float32), "coloraxis": "coloraxis"}
-    return go.Mesh3d(**columns, **corners, **colour, name=name, showlegend=True, hoverinfo="name")
+    light = {"ambient": 0.75, "diffuse": 0.5, "specular": 0.05}
+    return go.Mesh3d(**columns, **corners, **colour, lighting=light, name=name, showlegend=True, hoverinfo="name")
 
 
 def _potentials(registration: Registration, reference: np.ndarray) -> list[_View]:

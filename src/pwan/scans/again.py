@@ -57,7 +57,10 @@ def better(
         in_file = math.floor(smaller * len(pair.source_file.points) / len(pair.source))
         when = "If both files show all of the same thing, the estimate left out parts that match; match all of them"
         return Again(when, command(_into(settings, "all", mass=in_file)))
-    if (of_source.noted or of_reference.noted) and methods.takes_landmarks(settings.method):
+    uncovered = of_reference.noted or (
+        of_source.noted and not trusted
+    )  # a good source may have more than the reference
+    if uncovered and methods.takes_landmarks(settings.method):
         name = settings.landmarks or LANDMARKS
         number = pair.reference_file.rows[pair.reference_rows[of_reference.row]]
         point = f"such as SOURCE,{number} with the number of the source's point that belongs to point {number} there"

@@ -361,7 +361,7 @@ def _page(settings: ScanSettings, outcome: Outcome, contents: dict[str, Any], pa
         made,
         tables,
         scenes=[Scene(caption, scene)],
-        notes=() if outcome.again is None else (f"{outcome.again.when}: {outcome.again.command}",),
+        notes=() if outcome.again is None else (f"{outcome.again.when}:\n{outcome.again.command}",),
         files=[(RESULT, json.dumps(contents, indent=1))],
     )
     write_page(f"pwan: {pair.source_file.path.name} onto {pair.reference_file.path.name}", [section], path)

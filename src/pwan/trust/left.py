@@ -14,8 +14,8 @@ from pwan.trust.verdict import BEYOND
 
 # Chosen by eye.
 NOTED = 0.02  # share of a set from which on it is worth a word that it lies far from the other one
-MOST = 0.5  # share of what lies far from which on its largest place holds most of it
-SCATTERED = 0.1  # the same: below it no place is worth naming
+SCATTERED = 0.1  # share of what lies far that is in its largest place: below it no place is worth naming
+NEARLY_ALL = 0.9  # the same: from here on the other places are not worth a word
 LOOKED_AT = 20_000  # points of a set, at most, among which places are sought
 NEIGHBOURS = 8  # of each point; those within BEYOND spacings of their own set lie in one place with it
 
@@ -78,7 +78,7 @@ def _largest(points: np.ndarray, reach: float) -> np.ndarray:
 
 
 def where(left: tuple[Left, Left]) -> tuple[str, ...]:
-    """A sentence for each set of which much lies far from the other one: where most of it is."""
+    """A sentence for each set of which much lies far from the other one: where the largest part of it is."""
     names = ("moved source", "reference")
     return tuple(
         f"of the {one.share:.0%} of the {name} beyond {BEYOND:g} spacings {_place(one)}"
@@ -89,7 +89,7 @@ def where(left: tuple[Left, Left]) -> tuple[str, ...]:
 
 def _place(left: Left) -> str:
     if left.together < SCATTERED:
-        return "no place holds many: they are scattered"
-    how_many = "most" if left.together >= MOST else f"{left.together:.0%}"
+        return "no place holds much: it is scattered"
+    part = "nearly all" if left.together > NEARLY_ALL else f"the largest part, {left.share * left.together:.0%},"
     middle = ", ".join(f"{value:.3g}" for value in left.centre)
-    return f"{how_many} lie around ({middle}), within {left.radius:.2g}"
+    return f"{part} lies around ({middle}), within {left.radius:.2g}"
