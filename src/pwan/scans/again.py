@@ -57,16 +57,14 @@ def better(
         in_file = math.floor(smaller * len(pair.source_file.points) / len(pair.source))
         when = "If both files show all of the same thing, the estimate left out parts that match; match all of them"
         return Again(when, command(_into(settings, "all", mass=in_file)))
-    uncovered = of_reference.noted or (
-        of_source.noted and not trusted
-    )  # a good source may have more than the reference
+    uncovered = of_reference.noted or (of_source.noted and not trusted)  # more in the source alone may well be right
     if uncovered and methods.takes_landmarks(settings.method):
         name = settings.landmarks or LANDMARKS
         number = pair.reference_file.rows[pair.reference_rows[of_reference.row]]
         point = f"such as SOURCE,{number} with the number of the source's point that belongs to point {number} there"
         example = f", {point}" if of_reference.noted else ""
         when = (
-            f"If a limb or another part that is in both files was left behind, write some pairs of its points into "
+            "If a limb or another part that is in both files was left behind, write some pairs of its points into "
             f"{name}, one a line{example}; then"
         )
         return Again(when, command(_into(settings, "landmarks", landmarks=name)))
