@@ -104,6 +104,7 @@ def test_the_command_says_all_that_was_set():
         method_settings={"steps": 40, "energy": "rigid", "betas": [0.5, 0.9], "coherence": 1e-5},
     )
     assert parsed(command(settings)) == settings
+    assert "mass=400 " in command(replace(settings, mass=400.0))
 
 
 @pytest.mark.parametrize(

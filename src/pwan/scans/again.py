@@ -101,4 +101,7 @@ def command(settings: ScanSettings) -> str:
 
 
 def _spelt(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, default=str)
+    if isinstance(value, str):
+        return value
+    whole = isinstance(value, float) and value.is_integer()
+    return json.dumps(int(value) if whole else value, default=str)
