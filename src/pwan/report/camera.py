@@ -22,9 +22,9 @@ def camera(points: np.ndarray) -> dict[str, Any]:
 
     What lies within 30 degrees of a coordinate axis is taken for that one, so that a shape stands upright. What is
     longest along the ground stays on its feet: x never points up, and neither does the longest axis of an animal, told
-    by its mirror symmetry: it is across its shortest axis, of a standing body across the second. The right of the
-    screen is the + side of the coordinate axis nearest to it. Where the axes are not told apart, as of a sphere, y is
-    up and z points to the eye.
+    from a standing body by the axis across which it is its own mirror image, the shortest in place of the second. The
+    right of the screen is the + side of the coordinate axis nearest to it. Where the axes are not told apart, as of a
+    sphere, y is up and z points to the eye.
     """
     some = points[:: -(-len(points) // LOOKED_AT)].astype(np.float64)
     some = some - some.mean(0)

@@ -135,11 +135,10 @@ def _distances(registration: Registration, reference: np.ndarray) -> list[_View]
 
 
 def _far(points: np.ndarray, distance: np.ndarray, faces: np.ndarray | None, name: str) -> Any:
-    """One set coloured by its distances (N,): its surface where the faces name all of few points, else dots."""
-    solid = points.shape[1] == 3 and faces is not None and len(faces) <= MESH_LIMIT
-    if faces is None or not solid or len(np.unique(faces)) < len(points) or len(points) > MESH_LIMIT:
-        scale = {"coloraxis": "coloraxis"}
-        return _points(_thinned(points), _thinned(distance), name, scale=scale)
+    """One set coloured by its distances (N,): as a surface where the faces name all points and are few, else dots."""
+    few = faces is not None and max(len(faces), len(points)) <= MESH_LIMIT
+    if faces is None or not few or points.shape[1] == 2 or len(np.unique(faces)) < len(points):
+        return _points(_thinned(points), _thinned(distance), name, scale={"coloraxis": "coloraxis"})
     columns = dict(zip("xyz", points.T.astype(np.float32), strict=True))
     corners = dict(zip("ijk", faces.T.astype(np.uint16), strict=True))
     colour = {"intensity": distance.astype(np.float32), "coloraxis": "coloraxis"}
