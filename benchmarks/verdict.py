@@ -20,27 +20,33 @@ import json
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, astuple, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from scipy.optimize import minimize
 from scipy.spatial.transform import Rotation
 from tqdm import tqdm
 
 from pwan import shapes
 from pwan.bench.measures import measures
 from pwan.randomness import numpy_generator
+from pwan.registration.flexibility import Fit
 from pwan.scans.pair import read_pair
 from pwan.scans.registering import register_pair
 from pwan.scans.settings import ScanSettings
 from pwan.synthesis import SynthesisSettings, make_problem
+from pwan.trust.confidence import confidence
+from pwan.trust.signs import Signs, signs
+from pwan.trust.verdict import Measured, Verdict, judge
 
 FOLDER = Path("outputs/verdict")
 SEED = 11
 AUTO = {"flexibility": "auto"}
 QUICK = {"steps": 40, "stages": 1}
+RIDGE = 1e-3  # of the squared weights of standardised signs
 RIGHT = 0.02  # of the truth's mean squared radius
 TUNING = {
     "body": ("turn", "walk", "raise", "child", "wave", "kick"),
@@ -122,7 +128,7 @@ def _synthetic(shape: str, trial: int) -> Iterator[Case]:
     yield Case("turned", synthetic, shape, trial, stiff, turn)
     yield Case("turned_partial", synthetic, shape, trial, {**stiff, "keep": 0.8}, turn)
     yield Case("left_turned", synthetic, shape, trial, stiff, turn, options={"init": "none"})
-    yield Case("all_of_part", synthetic, shape, trial, {**stiff, "keep": 0.7}, options={"mass": points * 0.7})
+    yield Case("all_of_part", synthetic, shape, trial, {**stiff, "keep": 0.7}, options={"mass": points * 7 // 10 - 1})
     yield Case("few", few, shape, trial, {**stiff, "points": some})
     yield Case("few_turned", few, shape, trial, {**stiff, "points": some}, turn)
     yield Case("few_onto_many", few, shape, trial, {**stiff, "points": 400}, share=some / 400)
@@ -205,6 +211,7 @@ def registered(case: Case) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         "seconds": time.process_time() - began,
         "mass": outcome.mass,
         "start": None if outcome.start is None else outcome.start.reason,
+        "rival": 0.0 if outcome.start is None else 1 / max(outcome.start.rival, 1e-3),
     }
     arrays = {
         "source": source,
@@ -231,6 +238,72 @@ def make(part: int, parts: int) -> None:
             half.rename(path)
 
 
+@dataclass(frozen=True)
+class Row:
+    """One kept registration: what the case was, the signs, and the verdict of today."""
+
+    numbers: dict[str, Any]
+    signs: Signs
+    verdict: Verdict
+
+    @property
+    def right(self) -> bool:
+        return bool(self.numbers["right"])
+
+
+def kept() -> list[Row]:
+    """All that ``make`` has kept, judged by what is measured today."""
+    rows = []
+    for path in sorted(FOLDER.glob("*.npz")):
+        with np.load(path) as file:
+            numbers, arrays = json.loads(str(file["numbers"])), {name: file[name] for name in file if name != "numbers"}
+        sets = [arrays[name] for name in ("at_start", "moved", "reference", "matched", "reference_matched")]
+        fit = Fit(**numbers["measured"]["fit"])
+        found = signs(*sets, fit, rival=numbers["rival"])
+        known = {**numbers["measured"], "fit": fit, "signs": found, "confidence": confidence(found)}
+        rows.append(Row(numbers, found, judge(Measured(**{**known, "beyond": tuple(known["beyond"])}))))
+    return rows
+
+
+def fit() -> None:
+    """Prints the weights for pwan/trust/confidence.py, fitted on the shapes of FITTED, and what the verdict of today
+    is worth on all others."""
+    rows = kept()
+    seen = [row for row in rows if row.numbers["seen"]]
+    names = [f.name for f in fields(Signs)]
+    values, right = np.array([astuple(row.signs) for row in seen]), np.array([row.right for row in seen])
+    middle, spread = values.mean(0), values.std(0) + 1e-12
+    standard = (values - middle) / spread
+
+    def loss(parameters: np.ndarray) -> tuple[float, np.ndarray]:
+        logit = parameters[0] - standard @ parameters[1:]
+        chance = 1 / (1 + np.exp(-logit))
+        miss = chance - right
+        value = np.logaddexp(0, np.where(right, -logit, logit)).mean() + RIDGE * np.square(parameters[1:]).sum()
+        slope = np.concatenate(([miss.mean()], -(standard * miss[:, None]).mean(0) + 2 * RIDGE * parameters[1:]))
+        return float(value), slope
+
+    bounds = [(None, None)] + [(0.0, None)] * len(names)
+    found = minimize(loss, np.zeros(len(names) + 1), jac=True, bounds=bounds, method="L-BFGS-B").x
+    weights = found[1:] / spread
+    print(f"fitted on {len(seen)} registrations, {right.sum()} of them right")
+    print(f"BIAS = {found[0] + weights @ middle:.3g}")
+    for name, weight, column in zip(names, weights, values.T, strict=True):
+        print(f"{name}: weight {weight:.3g}, usual {np.quantile(column[right], 0.9):.2g}")
+    print("| | registrations | right | called good | of these right | of the right ones called good |")
+    print("|---|---|---|---|---|---|")
+    for half, words in ((True, "fitted"), (False, "checked")):
+        for group in ("all", "synthetic", "real", "few", "different"):
+            of = [row for row in rows if row.numbers["seen"] == half and group in ("all", row.numbers["group"])]
+            good = [row for row in of if row.verdict.trusted]
+            both, truly = sum(row.right for row in good), sum(row.right for row in of)
+            shares = [f"{both / max(1, len(good)):.1%}", f"{both / max(1, truly):.1%}"]
+            print(f"| {words}, {group} | {len(of)} | {truly} | {len(good)} | {' | '.join(shares)} |")
+    for row in rows:
+        if row.verdict.trusted and not row.right:
+            print(f"called good: {row.numbers['name']}, error {row.numbers['error']:.3g}", row.signs)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("make", "fit"))
@@ -239,6 +312,8 @@ def main() -> None:
     torch.set_num_threads(1)
     if given.what == "make":
         make(*map(int, given.part.split("/")))
+    else:
+        fit()
 
 
 if __name__ == "__main__":

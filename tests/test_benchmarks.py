@@ -62,3 +62,18 @@ def test_tuning_runs_what_is_missing(
     with pytest.raises(SystemExit):
         tuning.main([*entries, "--cells", "nosie_*"])
     assert "no cell is named nosie_*; the cells are noise_0.2_bunny" in capsys.readouterr().err
+
+
+def test_starts_of_few_points_and_what_is_there_already(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    starts = script("starts", monkeypatch)
+    arguments = ["tuning", "--cases", "few/pear_1_8_300", "open/sphere_300", "--rows", str(tmp_path)]
+    starts.main(arguments)
+    first = capsys.readouterr().out
+    assert first.splitlines()[2].startswith("| few | 1 | 1 | 1 | ")
+    assert first.splitlines()[3].startswith("| open | 1 | 1 | 1 |  | ")
+    starts.main(arguments)
+    assert capsys.readouterr().out == first
+    assert len((tmp_path / "tuning" / "rows.jsonl").read_text().splitlines()) == 2
+    assert all(case.make()[0].ndim == 2 for case in starts.cases("report") if case.name.startswith("sections"))

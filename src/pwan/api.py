@@ -94,7 +94,7 @@ class Registered(RegistrationResult[Array], Generic[Array]):
             arrays: dict[str, Any] = {"transformed": moved, "matched": matched, "reference_matched": staying}
             one = replace(self, **arrays, **lists)
             weights = (None if of is None else of[min(k, len(of) - 1)] for of in self.weights)
-            sides = dict(zip(("source_weights", "reference_weights"), weights, strict=True))
+            sides: dict[str, Any] = dict(zip(("source_weights", "reference_weights"), weights, strict=True))
             found.append(judge(measured(y.astype(np.float64), x.astype(np.float64), one, **sides)))
         return found
 

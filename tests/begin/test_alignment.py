@@ -9,11 +9,11 @@ from scipy.spatial.transform import Rotation
 
 from pwan import shapes
 from pwan.begin import alignment
-from pwan.begin.alignment import _closest_points, _different, _rotations, find_start
+from pwan.begin.alignment import SEARCH, _closest_points, _different, _rotations, find_start, margin_of
 from pwan.begin.similarities import Similarities, procrustes
 from pwan.randomness import numpy_generator
 from pwan.synthesis import SynthesisSettings, make_problem
-from tests.begin.turned import halves_of_a_bunny, turned_over
+from tests.begin.turned import halves_of_a_bunny, pear, turned_over
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +102,45 @@ def test_a_mass_out_of_range_is_refused(mass: float) -> None:
         find_start(points, points, mass=mass)
 
 
+@pytest.mark.parametrize("degrees", [70, 150])
+def test_a_smooth_shape_of_few_points_is_turned_back(degrees: float) -> None:
+    """Two draws of a ball with bumps, which is nearly the same after many turns."""
+    first, second = pear(300, 0), pear(300, 1)
+    axis = np.array([1.0, 2.0, -2.0]) / 3
+    turn = Rotation.from_rotvec(np.radians(degrees) * axis).as_matrix()
+    start = find_start(first @ turn, second)
+    left = np.degrees(Rotation.from_matrix(turn @ start.rotation).magnitude())
+    assert start.changed and left < 15 and start.cost < start.cost_given and start.rival > 1.05
+
+
+@pytest.mark.parametrize("few", [8, 20, 50])
+def test_few_points_of_a_surface_stay_on_it(few: int) -> None:
+    whole = pear(2000, 0)
+    source = whole[:few] + 0.1 * np.sin(whole[:few, ::-1])
+    assert not find_start(source, whole[50:]).changed
+
+
+def test_a_part_in_place_stays_though_it_would_slide_onto_the_whole_of_the_other() -> None:
+    first, second = pear(1500, 0), pear(1500, 1)
+    source, reference = first[first[:, 0] < 0.2], second[second[:, 0] > -0.6]
+    start = find_start(source + 0.03 * np.sin(2 * source[:, ::-1]), reference)
+    assert not start.changed
+
+
+def test_a_ball_stays_and_its_turn_is_said_to_be_open() -> None:
+    points = numpy_generator(0, "ball").standard_normal((600, 3))
+    points /= np.linalg.norm(points, axis=1)[:, None]
+    start = find_start(points[:300], points[300:])
+    assert not start.changed and start.rival < 1.1
+    assert "the turn is not determined by the shapes" in start.reason
+
+
+def test_the_margin_grows_as_points_get_few() -> None:
+    assert margin_of(6, 3) == margin_of(3, 2) == np.inf
+    assert margin_of(12, 3) == pytest.approx(2 * SEARCH.margin) == margin_of(6, 2)
+    assert margin_of(10**6, 3) == pytest.approx(SEARCH.margin, rel=1e-4)
+
+
 def test_of_overlapping_halves_nobody_said_how_much_and_they_stay() -> None:
     source, reference, _ = halves_of_a_bunny()
     assert not find_start(source, reference).changed
@@ -111,7 +150,11 @@ def test_rows_that_correspond_are_sampled_apart(monkeypatch: pytest.MonkeyPatch)
     """Equal rows of both sets in a sample would be partners that the whole sets do not give so often."""
     seen: list[tuple[np.ndarray, np.ndarray]] = []
     fit = alignment.quick_fit
-    monkeypatch.setattr(alignment, "quick_fit", lambda y, x, *more: (seen.append((y[0], x)), fit(y, x, *more))[1])
+    monkeypatch.setattr(
+        alignment,
+        "quick_fit",
+        lambda y, x, mass, seed, rows: (seen.append((y[0][rows], x)), fit(y, x, mass, seed, rows))[1],
+    )
     points = numpy_generator(0, "test").standard_normal((600, 3))
     find_start(points, points, rotation=False)
     ((y, x),) = seen

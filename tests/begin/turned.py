@@ -1,10 +1,11 @@
-"""Rotations and halves of shapes, for the tests of this folder."""
+"""Rotations, halves of shapes and a smooth shape, for the tests of this folder."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from pwan import shapes
+from pwan.randomness import numpy_generator
 
 LEFT = 0.35  # RMS radii: where the left half ends
 RIGHT = -0.35  # RMS radii: where the right half ends
@@ -25,3 +26,11 @@ def halves_of_a_bunny() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     bent = points + 0.1 * np.stack((np.zeros_like(along), along**2, np.sin(2 * along)), 1)
     left, right = along < LEFT, along > RIGHT
     return points[left], bent[right], bent[left]
+
+
+def pear(n: int, seed: int) -> np.ndarray:
+    """Points (n, 3) of a ball with three wide bumps, a draw of their own for each seed."""
+    points = numpy_generator(seed, "pear").standard_normal((n, 3))
+    points /= np.linalg.norm(points, axis=1)[:, None]
+    bumps = np.array([[1.0, 0.0, 0.0], [0.0, 0.8, 0.6], [-0.6, 0.0, 0.8]])
+    return points * (1 + (np.array([0.8, 0.3, -0.25]) * np.exp(4 * (points @ bumps.T - 1))).sum(1, keepdims=True))

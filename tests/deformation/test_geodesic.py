@@ -12,7 +12,7 @@ from pwan.deformation import geodesic
 from pwan.deformation.coherence import Coherence
 from pwan.deformation.factors import as_it_is
 from pwan.deformation.geodesic import geodesic_factor
-from pwan.deformation.graph import farthest_points, graph_neighbours, shape_graph, thinned, thinned_edges
+from pwan.deformation.graph import farthest_points, graph_neighbours, parted, shape_graph, thinned, thinned_edges
 from pwan.deformation.surface_map import SurfaceDisplacement
 
 LINE = np.column_stack((np.arange(10.0), np.zeros(10)))
@@ -141,6 +141,22 @@ def test_edges_of_a_thinned_mesh_lie_on_it() -> None:
     crossing = sheet[nodes][edges[:, 0]] != sheet[nodes][edges[:, 1]]
     assert crossing.sum() <= 1 < len(edges) / 100  # the shortest way joins the loose parts
     assert shape_graph(grid[nodes], edges).nnz == 2 * len(edges)  # faces as any other
+
+
+@pytest.mark.parametrize("meshed", [False, True])
+def test_parts_that_touch_and_go_apart_lose_their_bridges(meshed: bool) -> None:
+    """Two strips of a grid, one row of it apart, one lifted; where all moves together nothing is cut."""
+    across = 12
+    grid = np.stack(np.meshgrid(np.arange(30.0), np.arange(across, dtype=float), [0.0]), -1).reshape(-1, 3)
+    corner = np.arange(30 * across).reshape(across, 30)[:-1, :-1].reshape(-1)
+    faces = np.stack((corner, corner + 1, corner + 31, corner + 30), 1) if meshed else None
+    upper = grid[:, 1] >= across / 2
+    edges = parted(grid, faces, grid + upper[:, None] * [0.0, 0.0, 20.0])
+    assert (upper[edges[:, 0]] == upper[edges[:, 1]]).all() and (edges[:, 1] == edges[:, 2]).all()
+    whole = shape_graph(grid, faces).nnz // 2
+    between = whole - len(edges)
+    assert 30 <= between < whole / 4
+    assert len(parted(grid, faces, 3 * grid + 1)) == whole
 
 
 def test_a_large_source_follows_from_its_nodes(monkeypatch: pytest.MonkeyPatch) -> None:

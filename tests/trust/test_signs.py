@@ -46,7 +46,7 @@ def test_units_do_not_matter(d: int) -> None:
 def test_parts_that_were_apart_and_now_lie_on_each_other_are_told() -> None:
     source = strip(500)
     sign = found(source, folded(source), strip(250, 1) * [0.5, 1.0, 1.0])
-    assert sign.merged > 0.5 and sign.detour > 0.2
+    assert sign.merged > 0.5
     assert found(source, source, strip(500, 1)).merged == 0
 
 
@@ -56,11 +56,21 @@ def test_another_plane_is_tilted() -> None:
     assert found(points, points, turned).tilt == pytest.approx(1.0, abs=1e-3)
 
 
-def test_a_part_that_lies_on_nothing_is_left() -> None:
-    source, reference = strip(400), strip(400, 1)
-    half = reference[reference[:, 0] < 2]
-    sign = found(source, source, half)
-    assert sign.left_source == pytest.approx(0.5, abs=0.1) and sign.left_reference < 0.02
+def test_independent_draws_lie_on_each_others_surface() -> None:
+    """Their points are a spacing apart, and their surfaces are not; a sheet that floats above shows both."""
+    source, reference = strip(600), strip(600, 1)
+    near, above = found(source, source, reference), found(source, source + [0.0, 0.0, 0.2], reference)
+    assert near.loose == pytest.approx(1.0, abs=0.2) and near.off < 0.02
+    assert above.off > 3 and above.loose > 3 and above.tilt < 0.02
+
+
+def test_what_has_no_partner_and_few_points_are_counted() -> None:
+    source, reference = strip(100), strip(400, 1)
+    matched = np.arange(100) < 64
+    sign = signs(
+        source, source, reference, matched, matched[:1].repeat(400), measure_fit(source, source, reference, 64)
+    )
+    assert sign.unmatched == pytest.approx(0.36) and sign.few == pytest.approx(1 / 8)
 
 
 def test_no_sign_of_doubt_makes_anything_surer() -> None:
@@ -71,7 +81,7 @@ def test_no_sign_of_doubt_makes_anything_surer() -> None:
 
 
 def test_reasons_are_told_in_words_the_strongest_first() -> None:
-    right = Signs(1.5, 0.8, 0.1, 0.05, 0.2, 0.2, 0.0, 0.0, 0.0, 0.05)
+    right = Signs(loose=0.8, off=0.3, stretch=0.1, tilt=0.02, merged=0.0, unmatched=0.0, few=0.05)
     assert reasons(right) == ()
     torn = replace(right, stretch=0.9)
     assert reasons(torn)[0].startswith("lengths between neighbours changed") and "0.9" in reasons(torn)[0]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from pwan.scans.folder import stem, suffixes
+from pwan.trust.signs import Signs
 from pwan.trust.verdict import Measured, judge, settled, unevenness
 
 GOOD = Measured(
@@ -25,6 +26,17 @@ def test_a_good_fit_is_trusted_and_told_in_numbers():
     verdict = judge(GOOD)
     assert verdict.trusted and verdict.warnings == ()
     assert "80% of the source's points are matched" in verdict.sentences and "it has converged" in verdict.sentences
+
+
+def test_below_nine_of_ten_nothing_is_called_good():
+    usual = Signs(loose=0.8, off=0.3, stretch=0.1, tilt=0.02, merged=0.0, unmatched=0.0, few=0.05)
+    sure = judge(replace(GOOD, signs=usual, confidence=0.93))
+    assert sure.trusted and sure.confidence == 0.93
+    assert "of registrations with such measures 93% are right" in sure.sentences
+    torn = judge(replace(GOOD, signs=replace(usual, stretch=0.8), confidence=0.89))
+    assert not torn.trusted
+    assert "only 89% of registrations with such measures are right: lengths between neighbours" in torn.warnings[0]
+    assert judge(replace(GOOD, failed="no number")).confidence == 0.0
 
 
 @pytest.mark.parametrize(

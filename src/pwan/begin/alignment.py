@@ -3,14 +3,14 @@
 Each rotation of an even covering is led to its nearest optimum by iterated closest points (Besl & McKay 1992), on
 samples. The iteration is trimmed (Chetverikov et al. 2002) and looks from both sets. The best are tried again from
 shifts to all sides, since missing parts move the centroids. A deformation can make a wrong one of these the nearest.
-So the best few also get a quick soft assignment of fewer points with stiff displacements. Two measures decide together:
-what the closest points left, and the partial transport cost (POT_primal) after the soft assignment. Only the similarity
-part of the winner is given back.
+So the best few and the sets as given all get the same quick soft assignment with stiff displacements, and are compared
+by what it leaves between the two surfaces. The sets stay as given unless another start leaves less by a margin that
+chance does not give. Only a similarity is given back.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,20 +18,20 @@ from scipy.spatial import KDTree
 from scipy.spatial.transform import Rotation
 
 from pwan.arrays import to_points
+from pwan.begin.nearness import distances_left
 from pwan.begin.quick_fit import QUICK_FIT, quick_fit, sample, smallest
 from pwan.begin.similarities import NormalisedSets, Similarities, angles, in_words, procrustes
 from pwan.begin.start import Start
 from pwan.problem import RegistrationProblem
-from pwan.randomness import derive_seed
-from pwan.transport import partial_wasserstein
+from pwan.randomness import derive_seed, numpy_generator
 
 
 @dataclass(frozen=True)
 class SearchSettings:
     """How the search for a start goes. Lengths in RMS radii of the reference.
 
-    The values were tuned together, on partial bunnies with keep 0.8. benchmarks/README.md, section "Own scans", states
-    what they give on other seeds. No value was measured alone.
+    The search was tuned on partial bunnies with keep 0.8, the comparison on the half of benchmarks/starts.py that
+    serves for tuning. benchmarks/README.md, section "Own scans", states what both give on other shapes and seeds.
 
     Attributes:
         rotations: of the covering of SO(3); neighbours are about 25 degrees apart.
@@ -43,15 +43,22 @@ class SearchSettings:
             about as far apart.
         fine_points: of the sample of each set, for the best candidates.
         fine_steps: of iterated closest points, for the best candidates.
-        fitted: how many candidates that differ get the soft assignment.
+        fitted: how many candidates that differ get the soft assignment, each as it is and as all of both sets draw it.
         degrees_apart: two candidates that are turned against each other by more count as different.
         shift_apart: two candidates that are shifted against each other by more count as different.
         least_scale: of the answer over the ratio of the RMS radii; below it the source has shrunk into a part of the
             reference.
         most_scale: of the same; above it the reference is a small part of the source.
         matched_share: of the smaller set, where nobody says how much is to be matched.
-        rounding: added to both measures, so that no rounding error decides between sets that fit exactly.
-        given_factor: the sets stay as given, or are only shifted, where this has at most so many times the best score.
+        measured_points: of the sample of each set, between which distances are measured.
+        compared: shares of the mass by whose distances starts are compared: of all for whole sets, of less for parts.
+        rounding: added to the distances, so that no rounding error decides between sets that fit exactly.
+        margin: the sets stay as given, or are only shifted, unless another start divides each distance of a part (the
+            compared shares but the first) by more than this, and by more still for few points: :func:`margin_of`.
+        in_place: factor of this margin where the sets as given lie nearer than next to all random placements do.
+        nearer: so many of these placements, of ``rotations`` at least, may lie nearer than the sets as given.
+        tie: where another turn leaves less than this many times as much, the shapes do not determine the turn.
+        given_factor: landmarks that are this near to the best stay as given.
     """
 
     rotations: int = 400
@@ -68,7 +75,13 @@ class SearchSettings:
     least_scale: float = 0.4
     most_scale: float = 2.5
     matched_share: float = 0.7
+    measured_points: int = 1000
+    compared: tuple[float, ...] = (1.0, 0.7, 0.45)
     rounding: float = 1e-3
+    margin: float = 1.4
+    in_place: float = 2.0
+    nearer: int = 1
+    tie: float = 1.1
     given_factor: float = 1.1
 
 
@@ -81,6 +94,7 @@ class _Search:
 
     sets: NormalisedSets
     shares: tuple[float, float]  # of source and reference, to be matched
+    unknown: bool  # whether these shares are a guess, of sets that may be whole
     rotation: bool
     scale: bool
     seed: int
@@ -94,9 +108,8 @@ class _Search:
             sample(self.sets.reference, x_size, x_seed, "start sample"),
         )
 
-    def candidates(self) -> tuple[Similarities, np.ndarray]:
-        """The start as given, a mere shift and then the best that differ, (K,), with the distances (K,) that iterated
-        closest points leave from them."""
+    def candidates(self) -> Similarities:
+        """The start as given, a mere shift, and then the best that differ."""
         given, d = self.sets.as_given(), self.sets.source.shape[1]
         first_two = given + Similarities(given.scale, given.rotation, np.zeros((1, d)))
         covering = _rotations(d) if self.rotation else np.eye(d)[None]
@@ -108,8 +121,30 @@ class _Search:
         tried, left = self._closest(tried, coarse, SEARCH.coarse_steps, scale=self.scale)
         tried = first_two + tried[_best(left, SEARCH.refined)]
         tried, left = self._closest(tried, fine, SEARCH.fine_steps, scale=self.scale)
-        kept = _different(tried, _best(left, len(left)))[: SEARCH.fitted]
-        return first_two + tried[kept], left[[0, 1, *kept]]
+        tried = tried[_different(tried, _best(left, len(left)))[: SEARCH.fitted]]
+        whole = (self.shares[0] * self.of_mass(), self.shares[1] * self.of_mass())
+        drawn, _ = _closest_points(tried, *fine, whole, SEARCH.fine_steps, self.rotation, self.scale)
+        return first_two + tried + drawn
+
+    def in_place(self) -> bool:
+        """Whether the sets as given lie nearer to each other than next to all sources that are turned at random and
+        shifted as far, before anything is led anywhere: it is no chance then that they do."""
+        given, d = self.sets.as_given(), self.sets.source.shape[1]
+        if not self.rotation:
+            return False
+        covering = np.tile(_rotations(d), (-(-SEARCH.rotations // len(_rotations(d))), 1, 1))
+        k = len(covering)
+        shifts = numpy_generator(self.seed, "start placements").standard_normal((k, d))
+        shifts *= np.linalg.norm(given.translation) / np.linalg.norm(shifts, axis=1)[:, None]
+        placed = given + Similarities(np.full(k, given.scale[0]), covering, shifts)
+        shares = [share * self.of_mass() * SEARCH.compared[-1] for share in self.shares]
+        fine = self.samples(SEARCH.fine_points, SEARCH.fine_points)
+        _, left = _closest_points(placed, *fine, (shares[0], shares[1]), 0, True, False)
+        return int((left[1:] < left[0]).sum()) <= SEARCH.nearer
+
+    def of_mass(self) -> float:
+        """What is to be matched, of the part that is taken for it."""
+        return 1 / SEARCH.matched_share if self.unknown else 1.0
 
     def _closest(
         self, tried: Similarities, samples: tuple[np.ndarray, np.ndarray], steps: int, *, scale: bool
@@ -128,8 +163,9 @@ def find_start(
 ) -> Start:
     """The rotation, shift and (if asked for) scale from which a registration of the two sets should start.
 
-    Sets that a quick registration brings together as they are stay as they are. Sets that only a shift keeps apart are
-    only shifted.
+    The sets stay as they are unless a quick registration from another start leaves less by a margin that chance does
+    not give for so many points; by twice that where they lie nearer than next to all random placements would. Sets
+    that only a shift keeps apart are only shifted.
 
     Args:
         source: (r, D) points that move, D 2 or 3; an array or a tensor.
@@ -140,8 +176,8 @@ def find_start(
         seed: of the samples; the same seed gives the same start.
 
     Returns:
-        The start. Its costs are the mean distance of the best matched points after a quick soft assignment from here
-        (the partial transport cost of samples, divided by its mass), in RMS radii of the reference.
+        The start. Its costs are the RMS distance between the surfaces of both sets, of the nearest 0.7 of what is to be
+        matched, after a quick soft assignment from here; in RMS radii of the reference.
 
     Raises:
         ValueError: for points or a mass that cannot be registered.
@@ -152,20 +188,55 @@ def find_start(
     (r, d), q = y.shape, len(x)
     matched = SEARCH.matched_share * min(r, q) if mass is None else float(mass)
     sets = NormalisedSets.of(y.numpy(), x.numpy(), scale=scale)
-    search = _Search(sets, (matched / r, matched / q), rotation, scale, seed)
-    candidates, left = search.candidates()
-    candidates, costs = _softly(search, candidates)
-    score = np.sqrt((left + SEARCH.rounding) * (costs + SEARCH.rounding))
-    best = int(np.argmin(score))
-    chosen = next(k for k in (0, 1, best) if score[k] <= SEARCH.given_factor * score[best])
-    cost, cost_given = float(costs[chosen]), float(costs[0])
-    words = f"a quick registration leaves {costs[chosen]:.3g} RMS radii between matched points from this start"
+    search = _Search(sets, (matched / r, matched / q), mass is None, rotation, scale, seed)
+    candidates, left = _softly(search, search.candidates())
+    chosen, best, rival = _choose(search, candidates, left)
+    cost, cost_given = float(left[chosen, 1]), float(left[0, 1])
+    words = f"a quick registration leaves {cost:.3g} RMS radii between the nearest parts from this start"
+    if left[best, 1] < cost:
+        words += f" (another one leaves {left[best, 1]:.3g}, which may be chance)"
+    if rival < SEARCH.tie:
+        words += "; the turn is not determined by the shapes: others fit as well"
     if chosen == 0:
-        return Start.kept_as_given(d, cost_given, words)
+        return replace(Start.kept_as_given(d, cost_given, words), rival=rival)
     factor, turned, translation = sets.in_input_units(candidates, chosen)
     how = in_words(turned if chosen > 1 and rotation else None, factor if scale else None)
-    reason = f"{how}: {words}, and {costs[0]:.3g} from the sets as given"
-    return Start(factor, turned, translation, cost, cost_given, True, reason)
+    reason = f"{how}: {cost_given:.3g} RMS radii are left from the sets as given; {words}"
+    return Start(factor, turned, translation, cost, cost_given, True, reason, rival)
+
+
+def _choose(search: _Search, candidates: Similarities, left: np.ndarray) -> tuple[int, int, float]:
+    """Which of the K candidates is taken, which one is the best, and the rival of the one that is taken.
+
+    Args:
+        search: of which they are.
+        candidates: K, first the sets as given and then a mere shift.
+        left: (K, S) distances at the compared shares.
+    """
+    r, d = search.sets.source.shape
+    logs = np.log(left + SEARCH.rounding)
+    scores = logs.mean(1)
+    best = int(scores.argmin())
+    parts = logs[:, 1:]  # since of sets that have a part in common all of both lies nearer after they have slid
+    gains = np.exp((parts - parts[best]).min(1))  # (K,)
+    margin = margin_of(min(r, len(search.sets.reference)), d)
+    if gains[0] <= margin or (gains[0] <= SEARCH.in_place * margin and search.in_place()):
+        chosen = 0
+    else:
+        chosen = 1 if gains[1] <= margin and (parts[1] < parts[0]).all() else best
+    apart = angles(candidates.rotation, candidates.rotation[chosen]) > SEARCH.degrees_apart
+    rival = float(np.exp(scores[apart].min() - scores[chosen])) if apart.any() else np.inf
+    return chosen, best, rival
+
+
+def margin_of(points: int, d: int) -> float:
+    """How many times as far apart the sets as given must be as another start leaves them, for chance not to give it.
+
+    A rigid motion has 3 numbers to choose in 2-D and 6 in 3-D, so of few points' squared distances only points less
+    these are left to compare: infinite where none are.
+    """
+    free = points - d * (d + 1) // 2
+    return SEARCH.margin * points / free if free > 0 else np.inf
 
 
 def _rotations(d: int) -> np.ndarray:
@@ -251,16 +322,22 @@ def _softly(search: _Search, candidates: Similarities) -> tuple[Similarities, np
     """A quick soft assignment with smooth displacements from each of the K candidates, of a part of the mass.
 
     Returns:
-        The candidates, all but the first two led to where the assignment took the matched points; and the partial
-        transport cost (K,) after it, divided by the mass.
+        The candidates, all but the first two led to where the assignment took the nearest points; and the distances
+        (K, S) that are left after it at the compared shares, over the root of the scale.
     """
     r, q = len(search.sets.source), len(search.sets.reference)
+    y, x = search.samples(SEARCH.measured_points, SEARCH.measured_points)
     sizes = [min(round(QUICK_FIT.points * max(1.0, ratio)), QUICK_FIT.most_points) for ratio in (r / q, q / r)]
-    y, x = search.samples(*sizes)  # the same share of both sets
-    k, n = len(candidates.scale), len(y)
-    mass = QUICK_FIT.mass_share * min(search.shares[0] * n, search.shares[1] * len(x), n, len(x))
-    moved = quick_fit(candidates.apply(y), x, mass, search.seed)
-    near = smallest(KDTree(x).query(moved)[0], mass)  # (K, n)
+    y_rows, x_rows = (  # the same share of both sets
+        sample(np.arange(len(points)), size, derive_seed(search.seed, name, size), "start fit")
+        for name, points, size in (("y", y, sizes[0]), ("x", x, sizes[1]))
+    )
+    k, n, m = len(candidates.scale), len(y_rows), len(x_rows)
+    mass = QUICK_FIT.mass_share * min(search.shares[0] * n, search.shares[1] * m, n, m)
+    moved = quick_fit(candidates.apply(y), x[x_rows], mass, search.seed, y_rows)
+    near = smallest(KDTree(x).query(moved)[0], mass * len(y) / n)  # (K, n)
     led = _fit(np.broadcast_to(y, moved.shape), moved, near, search.rotation, search.scale)
     led = candidates[np.arange(2)] + led[np.arange(2, k)]
-    return led, np.array([partial_wasserstein(x, points, mass=mass).value / mass for points in moved])
+    of_mass = [search.of_mass() * share for share in SEARCH.compared]
+    shares = [(part * search.shares[0], part * search.shares[1]) for part in of_mass]
+    return led, distances_left(moved, x, shares) / np.sqrt(candidates.scale)[:, None]

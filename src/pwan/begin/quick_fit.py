@@ -56,14 +56,20 @@ def sample(points: Points, size: int, seed: int, purpose: str) -> Points:
     return points[torch.from_numpy(rows)] if isinstance(points, torch.Tensor) else points[rows]
 
 
-def quick_fit(source: np.ndarray, reference: np.ndarray, mass: float, seed: int) -> np.ndarray:
-    """The K sources (K, n, D) moved by a quick soft assignment of a mass to the reference (m, D), all normalised."""
+def quick_fit(
+    source: np.ndarray, reference: np.ndarray, mass: float, seed: int, rows: np.ndarray | None = None
+) -> np.ndarray:
+    """The K sources (K, n, D) moved by a quick soft assignment of a mass to the reference (m, D), all normalised.
+
+    Of the source only the points with these numbers take part where ``rows`` names some; the others move with them.
+    """
     k, n, _ = source.shape
     y, seeds = torch.from_numpy(source), [derive_seed(seed, "start modes")] * k
     coherence = Coherence(y, nystrom(y, draw_centres(n, QUICK_FIT.rank, seeds), QUICK_FIT.beta))
     transform = Transform("nonrigid", y, coherence.basis)
     x, masses = torch.from_numpy(reference).expand(k, *reference.shape), y.new_full((k,), mass)
-    fitted = soft_assignment(transform, transform.parameters, x, masses, QUICK_FIT.soft, seeds)
+    part = transform if rows is None else transform.part(torch.from_numpy(rows).expand(k, -1))
+    fitted = soft_assignment(part, transform.parameters, x, masses, QUICK_FIT.soft, seeds)
     return transform.points(fitted).numpy()
 
 

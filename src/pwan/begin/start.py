@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,6 +23,8 @@ class Start:
         cost_given: the same from the sets as given.
         changed: whether this is anything but the identity.
         reason: in words.
+        rival: how many times as much the best start that is turned otherwise (by more than 20 degrees) leaves; near 1
+            or less where the shapes do not determine the turn. Infinite where no other was tried.
     """
 
     scale: float
@@ -31,6 +34,7 @@ class Start:
     cost_given: float
     changed: bool
     reason: str
+    rival: float = math.inf
 
     @classmethod
     def kept_as_given(cls, dimension: int, cost: float, why: str) -> Start:
@@ -38,12 +42,13 @@ class Start:
         return cls(1.0, np.eye(dimension), np.zeros(dimension), cost, cost, False, f"kept as given: {why}")
 
     def then(self, later: Start) -> Start:
-        """This start and the later one after it, with the later one's costs and reason."""
+        """This start and the later one after it, with the later one's costs and reason, and the lesser rival."""
         return replace(
             later,
             scale=self.scale * later.scale,
             rotation=self.rotation @ later.rotation,
             translation=later.scale * self.translation @ later.rotation + later.translation,
+            rival=min(self.rival, later.rival),
         )
 
     def apply(self, points: Any) -> Any:

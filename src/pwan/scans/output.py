@@ -167,6 +167,7 @@ def summary(settings: ScanSettings, outcome: Outcome) -> dict[str, Any]:
     near = outcome.distance[outcome.matched] if outcome.matched.any() else outcome.distance
     return {
         "trusted": outcome.verdict.trusted,
+        "confidence": outcome.verdict.confidence,
         "verdict": list(outcome.verdict.sentences),
         "warnings": list(outcome.verdict.warnings),
         "source": {"file": str(pair.source_file.path), "points": len(pair.source_file.points)},
@@ -190,6 +191,7 @@ def summary(settings: ScanSettings, outcome: Outcome) -> dict[str, Any]:
             "translation": start.translation.tolist(),
             "changed": start.changed,
             "reason": start.reason,
+            "rival": start.rival if math.isfinite(start.rival) else None,
         },
         "mass": None
         if outcome.mass is None

@@ -38,6 +38,8 @@ from pwan.trust.verdict import SLID, LandmarkResidual, judge
 WHOLE_STRETCH = 0.55
 MESH_DISTANCE = 3.0  # in place of that: the spacing of a mesh's vertices differs from place to place
 
+LEAST_RIVAL = 1e-3  # of a start: less is as doubtful
+
 Tell = Callable[[str], None]
 
 
@@ -250,6 +252,7 @@ def _outcome(
         source_weights=pair.source_weights,
         reference_weights=pair.reference_weights,
         folds_at=at_start,
+        rival=0.0 if start is None else 1 / max(start.rival, LEAST_RIVAL),
         at_bound=limits is not None and mass is not None and mass >= smaller * ROUNDED,
         doubt=doubt,
         estimated=limits is not None,

@@ -27,18 +27,16 @@ class Weight:
     words: str
 
 
-BIAS = 8.0
+BIAS = 12.3
 WEIGHTS = {
-    "far": Weight(0.8, 2.4, "one in twenty matched points lies far from the other set, in spacings"),
-    "loose": Weight(0.0, 1.1, "half of the matched points lie far from the reference, in spacings"),
-    "stretch": Weight(12.0, 0.22, "lengths between neighbours changed, as a logarithm at one place in twenty"),
-    "detour": Weight(4.0, 0.13, "ways along the two shapes differ, as a logarithm"),
-    "detour_tail": Weight(1.0, 0.36, "some ways along the two shapes differ much, as a logarithm"),
-    "tilt": Weight(1.0, 0.5, "the two surfaces stand at an angle, as its sine"),
-    "merged": Weight(10.0, 0.01, "parts that were apart have come to lie on each other, as a share of the points"),
-    "left_source": Weight(0.0, 0.2, "a part of the source lies on nothing, as a share of its points"),
-    "left_reference": Weight(0.0, 0.2, "a part of the reference is not covered, as a share of its points"),
-    "few": Weight(5.0, 0.14, "few points are matched, as 1 over the root of their number"),
+    "loose": Weight(3.0, 1.1, "half of the matched points lie far from the reference, in spacings"),
+    "off": Weight(4.5, 0.6, "half of the points lie off the other surface, in spacings"),
+    "stretch": Weight(19.0, 0.3, "lengths between neighbours changed, as a logarithm at one place in twenty"),
+    "tilt": Weight(4.7, 0.2, "the two surfaces stand at an angle, as its sine"),
+    "merged": Weight(30.0, 0.0, "parts that were apart have come to lie on each other, as a share of the points"),
+    "unmatched": Weight(8.5, 0.4, "a part of the smaller set has no partner, as its share"),
+    "few": Weight(9.0, 0.15, "few points are matched, as 1 over the root of their number"),
+    "rival": Weight(0.8, 0.9, "a start that is turned otherwise leaves as little, as the ratio of both"),
 }
 REASONS = 3  # at most so many are told
 

@@ -1,7 +1,7 @@
 """What tells a right registration from a wrong one when nobody knows the truth: a handful of measures.
 
-Each grows with doubt. All are ratios, so that neither units nor the number of points matter much; r source and q
-reference points in D dimensions. numpy and scipy, float64.
+Each grows with doubt. All are ratios, so that units do not matter; r source and q reference points in D dimensions.
+numpy and scipy, float64.
 """
 
 from __future__ import annotations
@@ -9,15 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse.csgraph import dijkstra
 from scipy.spatial import KDTree
 
-from pwan.deformation.graph import shape_graph
+from pwan.begin.nearness import Surface
 from pwan.registration.flexibility import Fit
 
 LOOKED_AT = 1500  # points of either set at most
-FROM = 60  # points from which ways along the shapes are compared
-AROUND = 12  # neighbours that span a plane
 NEXT = 3  # neighbours of a moved point that are asked where they came from
 FAR_BEFORE = 3.0  # times the distance of the 8th neighbour: from there on two source points were no neighbours
 EIGHTH = 8
@@ -29,32 +26,28 @@ class Signs:
     """Measures of a registration, all of them growing with doubt.
 
     Attributes:
-        far: the larger one of both sets' 95% quantiles of the distance to the other set, of matched points in spacings
-            of the reference.
-        loose: the median of the matched source points' distances, in the same unit.
+        loose: the median of the matched source points' distances to the reference, in spacings of the reference.
+        off: the larger one of both sets' medians of the distance from the other one's surface (the plane through
+            neighbours) at matched points, in the same unit.
         stretch: the 95% quantile of |log| of how the lengths between neighbours of the source changed, beside what all
             of them did.
-        detour: the median of |log| of the lengths of ways along the reference over those along the source, between the
-            same points, beside what all of them did: of shapes that differ, or that lie wrongly on each other, the ways
-            differ.
-        detour_tail: the 90% quantile of the same.
-        tilt: the median angle between the moved source and the reference at matched points, as the sine, 0 to 1.
+        tilt: the median angle between the moved source and the reference at matched points, as the sine, beyond that
+            between neighbours of the reference, whose shape may be rough.
         merged: the share of matched points whose nearest neighbours after the registration were none before.
-        left_source: the share of the source that is not within 3 spacings of the reference.
-        left_reference: the same of the reference.
+        unmatched: the share of the smaller set that has no partner.
         few: 1 over the square root of the number of matched points.
+        rival: what the start leaves, over what the best one leaves that is turned otherwise
+            (:class:`pwan.begin.start.Start`); 0 where none was tried.
     """
 
-    far: float
     loose: float
+    off: float
     stretch: float
-    detour: float
-    detour_tail: float
     tilt: float
     merged: float
-    left_source: float
-    left_reference: float
+    unmatched: float
     few: float
+    rival: float = 0.0
 
 
 def signs(
@@ -64,6 +57,8 @@ def signs(
     matched: np.ndarray,
     reference_matched: np.ndarray,
     fit: Fit,
+    *,
+    rival: float = 0.0,
 ) -> Signs:
     """The signs of a registration of source points (r, D), moved to (r, D), onto a reference (q, D), of which those
     in ``matched`` (r,) and ``reference_matched`` (q,) have partners, and which fit as ``fit`` says."""
@@ -71,59 +66,39 @@ def signs(
     tree = KDTree(reference)
     places = np.unique(reference, axis=0)
     spacing = max(float(np.median(KDTree(places).query(places, 2)[0][:, 1])), TINY)
-    to_reference, nearest = tree.query(moved)
-    to_source = KDTree(moved).query(reference)[0]
-    rows = np.flatnonzero(matched) if matched.any() else np.arange(len(source))
-    rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), LOOKED_AT)).round().astype(np.int64)]
-    detour, tail = _detours(source[rows], reference, nearest[rows], reference_matched)
+    rows, staying = _some(matched), _some(reference_matched)
+    distance, nearest = tree.query(moved[rows])
+    surfaces = Surface.through(moved), Surface.through(reference)
+    off = surfaces[1].distance(moved[rows]), surfaces[0].distance(reference[staying])
     return Signs(
-        far=fit.distance,
-        loose=float(np.median(to_reference[rows])) / spacing,
+        loose=float(np.median(distance)) / spacing,
+        off=max(float(np.median(of)) for of in off) / spacing,
         stretch=fit.stretch,
-        detour=detour,
-        detour_tail=tail,
-        tilt=_tilt(moved[rows], reference, nearest[rows]),
+        tilt=_tilt(surfaces[0], surfaces[1], rows, nearest),
         merged=_merged(source[rows], moved[rows]),
-        left_source=float((to_reference > 3 * spacing).mean()),
-        left_reference=float((to_source > 3 * spacing).mean()),
+        unmatched=max(0.0, 1 - mass / min(len(source), len(reference))),
         few=float(1 / np.sqrt(mass)),
+        rival=rival,
     )
 
 
-def _detours(
-    source: np.ndarray, reference: np.ndarray, partner: np.ndarray, reference_matched: np.ndarray
-) -> tuple[float, float]:
-    """Ways along both shapes between the same points: the median and 90% quantile of |log| of their ratio."""
-    others = np.flatnonzero(reference_matched)
-    others = others[np.linspace(0, len(others) - 1, min(len(others), 2 * LOOKED_AT)).round().astype(np.int64)]
-    staying = np.union1d(others, partner)
-    place = np.searchsorted(staying, partner)
-    if len(source) < 4 or len(staying) < 4:
-        return 0.0, 0.0
-    start = np.linspace(0, len(source) - 1, min(len(source), FROM)).round().astype(np.int64)
-    of_source = dijkstra(shape_graph(source), directed=False, indices=start)
-    of_reference = dijkstra(shape_graph(reference[staying]), directed=False, indices=place[start])[:, place]
-    apart = of_source > np.quantile(of_source, 0.2)  # near ones are one spacing or two
-    apart &= of_reference > 0
-    if not apart.any():
-        return 0.0, 0.0
-    change = np.log(of_reference[apart] / of_source[apart])
-    change = np.abs(change - np.median(change))
-    return float(np.median(change)), float(np.quantile(change, 0.9))
+def _some(matched: np.ndarray) -> np.ndarray:
+    """Rows of matched points, all or evenly drawn ones; of all points where none is matched."""
+    rows = np.flatnonzero(matched) if matched.any() else np.arange(len(matched))
+    return rows[np.linspace(0, len(rows) - 1, min(len(rows), LOOKED_AT)).round().astype(np.int64)]
 
 
-def _tilt(moved: np.ndarray, reference: np.ndarray, partner: np.ndarray) -> float:
-    normals, others = _normals(moved, moved), _normals(reference[partner], reference)
-    cosine = np.abs((normals * others).sum(1)).clip(max=1.0)
-    return float(np.median(np.sqrt(1 - cosine**2)))
-
-
-def _normals(at: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """(n, D) the direction in which the neighbours of each place (n, D) among the points extend least."""
-    count = min(AROUND, len(points))
-    near = points[KDTree(points).query(at, count)[1].reshape(len(at), count)]
-    near = near - near.mean(1, keepdims=True)
-    return np.linalg.eigh(near.swapaxes(1, 2) @ near)[1][:, :, 0]
+def _tilt(moved: Surface, reference: Surface, rows: np.ndarray, partner: np.ndarray) -> float:
+    """Of rows of the moved source and their partners; 0 where either set is no surface, or too small to show it."""
+    if moved.normals is None or reference.normals is None:
+        return 0.0
+    here, there = moved.normals[rows], reference.normals[partner]
+    near = reference.tree.query(reference.tree.data[partner], 2)[1]
+    neighbour = reference.normals[np.where(near[:, 0] == partner, near[:, 1], near[:, 0])]
+    found, usual = (
+        float(np.median(np.sqrt(1 - np.square((there * other).sum(1)).clip(max=1.0)))) for other in (here, neighbour)
+    )
+    return max(0.0, found - usual)
 
 
 def _merged(source: np.ndarray, moved: np.ndarray) -> float:

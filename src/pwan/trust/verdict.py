@@ -21,6 +21,7 @@ SLID = 0.6  # distance after a quick registration of fewer points over that of a
 # chance count.
 UNEVEN = 2.2
 NEIGHBOURS = 32  # a spacing is the distance of the neighbour with this number
+FEWEST_UNEVEN = 4 * NEIGHBOURS  # points of both sets: of fewer that neighbour is no neighbour
 UNEVEN_POINTS = 20_000  # about so many points of the source are looked at
 SETTLED_SHARE = 0.1  # change of the discrepancy over itself, up to which it is the potential's noise
 SETTLED_SHARE_OF_LARGEST = 0.03  # change of the discrepancy over its largest value, up to which it is noise
@@ -238,7 +239,7 @@ def unevenness(
     y, rows = np.unique(source, axis=0, return_index=True)
     x = np.unique(reference, axis=0)
     rows = rows[matched[rows]]
-    if min(len(y), len(x)) <= NEIGHBOURS or len(rows) == 0:
+    if min(len(y), len(x)) < FEWEST_UNEVEN or len(rows) == 0:
         return 1.0
     rows = rows[:: max(1, len(rows) // UNEVEN_POINTS)]
     tree = KDTree(x)
