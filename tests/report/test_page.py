@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from PIL import Image
 
+from pwan.report import scene
 from pwan.report.page import MAX_LINES, Picture, Scene, Section, Table, table_html, write_page
 from pwan.report.registered import Registration
 from pwan.report.scene import LIMIT, scene_json
@@ -66,6 +67,55 @@ def test_a_potential_is_shown_where_it_was_evaluated():
     x = np.frombuffer(base64.b64decode(trace["x"]["bdata"]), trace["x"]["dtype"])
     assert x == pytest.approx(unrefined[:, 0], rel=1e-6)
     assert (trace["marker"]["cmin"], trace["marker"]["cmax"]) == (-11.0, 0.0)
+
+
+def with_distances(d=3, **faces):
+    return replace(registration(d=d), distance=np.arange(12.0), reference_distance=np.arange(20.0) / 4, **faces)
+
+
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("d", [2, 3])
+def test_both_sets_are_shown_by_their_distances_on_one_scale(d, first):
+    figure = json.loads(scene_json(*clouds(d=d), [with_distances(d)], distance_first=first))
+    menu = figure["layout"]["updatemenus"][0]
+    assert menu["buttons"][2]["label"] == "pwan: distance to the other set" and menu["active"] == 1 + first
+    shown = [trace for trace, on in zip(figure["data"], menu["buttons"][2]["args"][0]["visible"], strict=True) if on]
+    assert [(trace["name"], trace["marker"]["coloraxis"]) for trace in shown] == [
+        ("reference", "coloraxis"),
+        ("registered", "coloraxis"),
+    ]
+    assert all(trace["visible"] is first for trace in shown)
+    axis = figure["layout"]["coloraxis"]
+    assert (axis["cmin"], axis["cmax"], axis["colorbar"]["title"]["text"]) == (0, 6, "spacings")
+    assert 3 in axis["colorbar"]["tickvals"] and [at for at, _ in axis["colorscale"][1:3]] == [0.5, 0.5]
+
+
+def test_distances_are_shown_on_the_surface_where_faces_name_all_points(monkeypatch):
+    y_faces, x_faces = (np.arange(-(-count // 3) * 3).reshape(-1, 3) % count for count in (12, 20))
+    one = with_distances(faces=y_faces, reference_faces=x_faces)
+
+    def kinds(one, d=3):
+        figure = json.loads(scene_json(*clouds(d=d), [one]))
+        view = figure["layout"]["updatemenus"][0]["buttons"][2]["args"][0]["visible"]
+        return [trace["type"] for trace, on in zip(figure["data"], view, strict=True) if on]
+
+    assert kinds(one) == ["mesh3d", "mesh3d"]
+    assert kinds(replace(one, reference_faces=None)) == ["scatter3d", "mesh3d"]
+    assert kinds(replace(one, reference_faces=x_faces[:-1])) == ["scatter3d", "mesh3d"]  # a point that no face names
+    assert kinds(with_distances(2, faces=y_faces), d=2) == ["scatter", "scatter"]
+    monkeypatch.setattr(scene, "MESH_LIMIT", 12)
+    assert kinds(one) == ["scatter3d", "mesh3d"]
+
+
+def test_without_distances_the_first_method_is_shown_first():
+    figure = json.loads(scene_json(*clouds(), [registration()], distance_first=True))
+    assert figure["layout"]["updatemenus"][0]["active"] == 1
+
+
+def test_the_reference_stands_on_the_screen():
+    source, reference, _ = clouds()
+    figure = json.loads(scene_json(source, reference * [1, 0.1, 9], None, [registration()]))
+    assert figure["layout"]["scene"]["camera"]["up"] == {"x": 0, "y": 0, "z": 1}
 
 
 @pytest.mark.parametrize(("d", "kind"), [(2, "scatter"), (3, "scatter3d")])

@@ -75,6 +75,27 @@ def test_two_files_become_a_moved_file_and_what_explains_it(files, tmp_path, cap
     )
 
 
+def test_what_is_left_is_shown_with_the_one_command_that_may_do_better(tmp_path, capsys):
+    wide, narrow = (
+        np.stack(np.meshgrid(np.arange(n), np.arange(12.0), [0.0, 1.0]), -1).reshape(-1, 3) for n in (30, 20)
+    )
+    np.save(tmp_path / "a.npy", narrow)
+    np.save(tmp_path / "b.npy", wide)
+    folder = tmp_path / "out"
+    more = ["mass=480", "init=none", "method=soft_assignment", "method.steps=5", "method.smoothness=1e4"]
+    assert register(tmp_path / "a.npy", tmp_path / "b.npy", f"output={folder}", *more) == 0
+    said, page = capsys.readouterr().out, (folder / "report.html").read_text()
+    found = json.loads((folder / "result.json").read_text())
+    left, again = found["far_from_the_other_set"], found["may_do_better"]
+    assert left["spacings"] == 3 and left["source"]["share"] < 0.02 < left["reference"]["share"]
+    assert left["reference"]["together"] > 0.9 and len(left["reference"]["centre"]) == 3
+    assert again["command"].startswith(f"pwan register {tmp_path / 'a.npy'}") and again["command"] in page
+    assert f"{again['when']}:\n  {again['command']}" in said
+    assert any("of the reference beyond 3 spacings" in sentence and sentence in page for sentence in found["verdict"])
+    view = json.loads(page.split('id="s0-scene0">')[1].split("</script>")[0])["layout"]["updatemenus"][0]
+    assert view["buttons"][view["active"]]["label"] == "soft_assignment: distance to the other set"
+
+
 def test_a_rigid_turn_is_undone_and_normals_turn_with_it(tmp_path):
     points = shapes.load("torus").points[:200]
     turn, shift = np.array([[0.0, 0, 1], [1, 0, 0], [0, 1, 0]]), np.array([5.0, -3, 2])

@@ -28,6 +28,12 @@ def test_a_good_fit_is_trusted_and_told_in_numbers():
     assert "80% of the source's points are matched" in verdict.sentences and "it has converged" in verdict.sentences
 
 
+def test_what_both_sets_leave_is_doubted():
+    """Arms that were left out of both by an estimate, while the rest fits."""
+    assert judge(replace(GOOD, beyond=(0.5, 0.1))).trusted  # a part onto a whole
+    assert "in both sets 25% or more lie far" in judge(replace(GOOD, beyond=(0.25, 0.27))).warnings[0]
+
+
 def test_below_a_stated_confidence_nothing_is_called_good():
     usual = Signs(loose=0.8, off=0.3, stretch=0.1, tilt=0.02, merged=0.0, unmatched=0.0, few=0.05)
     sure = judge(replace(GOOD, signs=usual, confidence=0.93))

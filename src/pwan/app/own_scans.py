@@ -104,6 +104,8 @@ def main(arguments: Sequence[str]) -> int:
     print(
         "The registration looks good." if outcome.verdict.trusted else "The registration is not to be trusted as it is."
     )
+    if outcome.again is not None:
+        print(f"\n{outcome.again.when}:\n  {outcome.again.command}")
     print("\nwritten:")
     for path in scans.files(settings).values():
         if path.exists():

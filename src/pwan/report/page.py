@@ -193,12 +193,14 @@ h3 { font-size: 1rem; margin: 1.5rem 0 .5rem; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums; }
 th, td { padding: .25rem .6rem; text-align: right; border-bottom: 1px solid #e4e4e4; white-space: nowrap; }
+th:first-child, td:first-child { text-align: left; }
+td:only-child { white-space: normal; }
 th { vertical-align: bottom; white-space: normal; }
 figure { margin: 1.5rem 0; }
 figcaption { font-size: .9rem; margin-bottom: .4rem; }
 img { max-width: 100%; height: auto; }
 .scene { height: 36rem; border: 1px solid #ddd; }
-.note { background: #fff6e0; padding: .4rem .8rem; }
+.note { background: #fff6e0; padding: .4rem .8rem; white-space: pre-line; overflow-wrap: anywhere; }
 dt { font-weight: 600; }
 dd { margin: 0 0 .4rem 0; font-family: ui-monospace, monospace; font-size: .85rem; overflow-wrap: anywhere; }
 dd { white-space: pre-wrap; }

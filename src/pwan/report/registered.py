@@ -26,6 +26,10 @@ class Registration:
         potential: (r,) at ``unrefined``; None for methods without a potential.
         reference_potential: (q,) at the reference; None for methods without a potential.
         unrefined: (r, D) the moved source as the method proper left it; None where it is not drawn.
+        distance: (r,) of the moved source to the reference, in spacings of the reference; None where it is not drawn.
+        reference_distance: (q,) of the reference to the moved source, in the same unit.
+        faces: (F, 3) triangles of the source's points, for the view of distances; None without any.
+        reference_faces: (F, 3) the same of the reference.
     """
 
     method: str
@@ -36,3 +40,7 @@ class Registration:
     potential: np.ndarray | None = None
     reference_potential: np.ndarray | None = None
     unrefined: np.ndarray | None = None
+    distance: np.ndarray | None = None
+    reference_distance: np.ndarray | None = None
+    faces: np.ndarray | None = None
+    reference_faces: np.ndarray | None = None

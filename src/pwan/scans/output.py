@@ -24,10 +24,12 @@ from pwan.deformation.space import SpaceTransform
 from pwan.extras import needs
 from pwan.files import naming
 from pwan.pointfiles import write_points
+from pwan.scans.again import Again
 from pwan.scans.folder import MATCHES, RESULT, TRANSFORM, check_output, files
 from pwan.scans.pair import Pair
 from pwan.scans.settings import ScanSettings
-from pwan.trust.verdict import Measured, Verdict
+from pwan.trust.left import Left
+from pwan.trust.verdict import BEYOND, Measured, Verdict
 
 with needs("scans", "register_files"):  # at once: they come last, and are not to fail after all the work
     import pandas as pd
@@ -57,6 +59,8 @@ class Outcome:
         weight: (N,) how much of each point counts, from 0 to 1.
         measured: what the verdict is based on.
         verdict: whether to trust the result.
+        left: what of the registered source points and of the reference lies far from the other set.
+        again: what may do better, if anything.
         method_settings: all of the method's, as the points were registered with them.
         seconds: of all of it.
     """
@@ -75,6 +79,8 @@ class Outcome:
     weight: np.ndarray
     measured: Measured
     verdict: Verdict
+    left: tuple[Left, Left]
+    again: Again | None
     method_settings: dict[str, Any]
     seconds: float
 
@@ -204,6 +210,8 @@ def summary(settings: ScanSettings, outcome: Outcome) -> dict[str, Any]:
             "spacing": outcome.measured.spacing,
         },
         "landmarks": _landmarks(outcome),
+        "far_from_the_other_set": _far(outcome),
+        "may_do_better": None if outcome.again is None else asdict(outcome.again),
         "folded_share": outcome.measured.folded,
         "status": result.status,
         "stop_reason": _stop_reason(outcome),
@@ -259,6 +267,13 @@ def _landmarks(outcome: Outcome) -> dict[str, Any] | None:
     }
 
 
+def _far(outcome: Outcome) -> dict[str, Any]:
+    """How much of each set lies far from the other one, and where the largest part of it does."""
+    sides = zip(("source", "reference"), outcome.left, strict=True)
+    names = ("share", "together", "centre", "radius")
+    return {"spacings": BEYOND, **{side: {name: getattr(one, name) for name in names} for side, one in sides}}
+
+
 def _threshold(result: Any) -> float | None:
     """The distance threshold h at the end, in the reference's units; None where it is not finite."""
     thresholds, transform = result.history.get("threshold"), result.transform
@@ -304,8 +319,19 @@ def _page(settings: ScanSettings, outcome: Outcome, contents: dict[str, Any], pa
     pair = outcome.pair
     reference_matched = np.zeros(len(pair.reference), dtype=bool)
     reference_matched[outcome.partner[outcome.matched]] = True
-    shown = Registration(settings.method, "registered", outcome.points, outcome.matched, reference_matched)
-    scene = scene_json(outcome.at_start, pair.reference, None, [shown])
+    shown = Registration(
+        settings.method,
+        "registered",
+        outcome.points,
+        outcome.matched,
+        reference_matched,
+        distance=outcome.distance / outcome.measured.spacing,
+        reference_distance=outcome.left[1].distance,
+        faces=pair.source_file.triangles,
+        reference_faces=pair.reference_faces,
+    )
+    noted = any(left.noted for left in outcome.left)
+    scene = scene_json(outcome.at_start, pair.reference, None, [shown], distance_first=noted)
     said = ["To be trusted" if contents["trusted"] else "Not to be trusted as it is", *contents["verdict"]]
     said += [f"Warning: {text}" for text in contents["warnings"]]
     numbers = {
@@ -323,13 +349,21 @@ def _page(settings: ScanSettings, outcome: Outcome, contents: dict[str, Any], pa
         Table("Verdict", pd.DataFrame({"what was found": said})),
         Table("Numbers, in the reference's units", pd.DataFrame(list(numbers.items()), columns=["what", "value"])),
     ]
-    caption = "Before and after, by the menu; drag to turn."
+    caption = (
+        "Before and after, by the menu; drag to turn, click in the legend to hide. By distance: what is orange or red "
+        f"lies farther than {BEYOND:g} spacings of the reference from the other set."
+    )
     made = [("Mass", str(contents["limits"])), (MATCHES, contents["matches"]["note"])]
     made += [("Note", text) for text in contents["notes"]]
     if outcome.start is not None:
         made.insert(0, ("Start", outcome.start.reason))
         caption += " Before is where the search for a start put the source." if outcome.start.changed else ""
     section = Section(
-        "Result", made, tables, scenes=[Scene(caption, scene)], files=[(RESULT, json.dumps(contents, indent=1))]
+        "Result",
+        made,
+        tables,
+        scenes=[Scene(caption, scene)],
+        notes=() if outcome.again is None else (f"{outcome.again.when}:\n{outcome.again.command}",),
+        files=[(RESULT, json.dumps(contents, indent=1))],
     )
     write_page(f"pwan: {pair.source_file.path.name} onto {pair.reference_file.path.name}", [section], path)

@@ -23,10 +23,12 @@ from pwan.begin.sliding import SlidingCheck, check_sliding
 from pwan.begin.start import Start
 from pwan.problem import OK, ROUNDED, Observer, RegistrationProblem
 from pwan.registration.flexibility import CLEAR_SMOOTH, chosen_options, measure_fit
+from pwan.scans.again import better
 from pwan.scans.folder import check_output
 from pwan.scans.output import Outcome, write_output
 from pwan.scans.pair import Pair, doubtful_units, read_pair
 from pwan.scans.settings import ScanSettings
+from pwan.trust.left import left_behind, where
 from pwan.trust.measuring import measured
 from pwan.trust.verdict import SLID, LandmarkResidual, judge
 
@@ -258,6 +260,11 @@ def _outcome(
         slide_ratio=slide_ratio,
     )
     masses = np.ones(len(pair.source)) if pair.source_weights is None else pair.source_weights
+    left, verdict = left_behind(result.transformed, pair.reference, known.spacing), judge(known)
+    again = None
+    if not known.failed:
+        verdict = replace(verdict, sentences=(*verdict.sentences, *where(left)))
+        again = better(settings, pair, start, limits, mass, left, verdict.trusted)
     return Outcome(
         pair=pair,
         start=start,
@@ -272,7 +279,9 @@ def _outcome(
         distance=distance,
         weight=_weights(matched, distance, mass, masses) if pair.whole else all_matched.astype(np.float64),
         measured=known,
-        verdict=judge(known),
+        verdict=verdict,
+        left=left,
+        again=again,
         method_settings=_used(settings, pair, mass, distance_limit, result.choice),
         seconds=time.perf_counter() - began,
     )

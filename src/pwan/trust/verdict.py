@@ -28,6 +28,7 @@ SETTLED_SHARE_OF_LARGEST = 0.03  # change of the discrepancy over its largest va
 HALF = 0.45  # of the smaller set: with less matched by an estimate, most of the answer is extrapolated
 FOLDED = 0.01  # share of points at which the map turns space inside out
 BEYOND = 3.0  # spacings of the reference from the other set, from which on a point is said to lie apart
+BOTH = 0.2  # of both sets beyond that: of the registrations with known truth 80 of 87 were wrong
 # Spacings within which 95% of the matched points of both sets lie near the other one: of the packaged pairs that serve
 # for tuning all right results were below 3.1, and the wrong ones above 3.5 but for one fist.
 UNCOVERED = 3.5
@@ -156,6 +157,11 @@ def judge(measured: Measured) -> Verdict:
         sentences.append(
             f"{measured.beyond[0]:.0%} of the moved source and {measured.beyond[1]:.0%} of the reference lie farther "
             f"than {BEYOND:g} spacings from the other set"
+        )
+    if min(measured.beyond) >= BOTH:
+        warnings.append(
+            f"in both sets {min(measured.beyond):.0%} or more lie far from the other one: the same part was probably "
+            "left out of both, such as a limb that moved far; if both sets show all of the same thing, give mass= of all"
         )
     if measured.fit is not None:
         _judge_fit(measured.fit, warnings)
