@@ -434,6 +434,7 @@ def test_what_has_slid_is_registered_again_from_elsewhere_unless_it_must_stay(
     ratios = iter([0.3, 0.9])
     monkeypatch.setattr(registering, "find_start", lambda *_, **__: given)
     monkeypatch.setattr(registering, "check_sliding", lambda *_, **__: SlidingCheck(next(ratios), elsewhere))
+    monkeypatch.setattr(measuring, "confidence", lambda signs: 0.99)  # so that nothing else is a reason for doubt
     assert register(*files, f"output={tmp_path / 'out'}", "mass=90", *QUICK[:-1], f"init={init}") == 0
     said, found = capsys.readouterr().out, json.loads((tmp_path / "out" / "result.json").read_text())
     assert ("once more, shifted as the test says" in said) == (init == "auto")

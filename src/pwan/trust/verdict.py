@@ -161,7 +161,7 @@ def judge(measured: Measured) -> Verdict:
     if min(measured.beyond) >= BOTH:
         warnings.append(
             f"in both sets {min(measured.beyond):.0%} or more lie far from the other one: the same part was probably "
-            "left out of both, such as a limb that moved far; if both sets show all of the same thing, give mass= of all"
+            "left out of both, such as a limb that moved far; if both show all of the same thing, give mass= of all"
         )
     if measured.fit is not None:
         _judge_fit(measured.fit, warnings)
