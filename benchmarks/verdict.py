@@ -211,7 +211,6 @@ def registered(case: Case) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         "seconds": time.process_time() - began,
         "mass": outcome.mass,
         "start": None if outcome.start is None else outcome.start.reason,
-        "rival": 0.0 if outcome.start is None else 1 / max(outcome.start.rival, 1e-3),
     }
     arrays = {
         "source": source,
@@ -259,7 +258,7 @@ def kept() -> list[Row]:
             numbers, arrays = json.loads(str(file["numbers"])), {name: file[name] for name in file if name != "numbers"}
         sets = [arrays[name] for name in ("at_start", "moved", "reference", "matched", "reference_matched")]
         fit = Fit(**numbers["measured"]["fit"])
-        found = signs(*sets, fit, rival=numbers["rival"])
+        found = signs(*sets, fit)
         known = {**numbers["measured"], "fit": fit, "signs": found, "confidence": confidence(found)}
         rows.append(Row(numbers, found, judge(Measured(**{**known, "beyond": tuple(known["beyond"])}))))
     return rows

@@ -16,7 +16,7 @@ from scipy.spatial import KDTree
 
 from pwan import methods
 from pwan.api import register
-from pwan.begin.alignment import find_start
+from pwan.begin.alignment import SEARCH, find_start
 from pwan.begin.estimate import Limits, estimate_limits
 from pwan.begin.landmark_start import start_by_landmarks
 from pwan.begin.sliding import SlidingCheck, check_sliding
@@ -37,8 +37,6 @@ from pwan.trust.verdict import SLID, LandmarkResidual, judge
 # onto each other lie farther apart than ``CLEAR_SMOOTH`` says or stretch more
 WHOLE_STRETCH = 0.55
 MESH_DISTANCE = 3.0  # in place of that: the spacing of a mesh's vertices differs from place to place
-
-LEAST_RIVAL = 1e-3  # of a start: less is as doubtful
 
 Tell = Callable[[str], None]
 
@@ -252,7 +250,7 @@ def _outcome(
         source_weights=pair.source_weights,
         reference_weights=pair.reference_weights,
         folds_at=at_start,
-        rival=0.0 if start is None else 1 / max(start.rival, LEAST_RIVAL),
+        turn_open=start is not None and start.changed and start.rival < SEARCH.tie,
         at_bound=limits is not None and mass is not None and mass >= smaller * ROUNDED,
         doubt=doubt,
         estimated=limits is not None,

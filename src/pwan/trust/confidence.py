@@ -27,16 +27,15 @@ class Weight:
     words: str
 
 
-BIAS = 12.3
+BIAS = 9.6
 WEIGHTS = {
-    "loose": Weight(3.0, 1.1, "half of the matched points lie far from the reference, in spacings"),
-    "off": Weight(4.5, 0.6, "half of the points lie off the other surface, in spacings"),
-    "stretch": Weight(19.0, 0.3, "lengths between neighbours changed, as a logarithm at one place in twenty"),
-    "tilt": Weight(4.7, 0.2, "the two surfaces stand at an angle, as its sine"),
-    "merged": Weight(30.0, 0.0, "parts that were apart have come to lie on each other, as a share of the points"),
-    "unmatched": Weight(8.5, 0.4, "a part of the smaller set has no partner, as its share"),
-    "few": Weight(9.0, 0.15, "few points are matched, as 1 over the root of their number"),
-    "rival": Weight(0.8, 0.9, "a start that is turned otherwise leaves as little, as the ratio of both"),
+    "loose": Weight(1.3, 1.0, "half of the matched points lie far from the reference, in spacings"),
+    "off": Weight(6.0, 0.65, "half of the points lie off the other surface, in spacings"),
+    "stretch": Weight(13.7, 0.28, "lengths between neighbours changed, as a logarithm at one place in twenty"),
+    "tilt": Weight(3.5, 0.23, "the two surfaces stand at an angle, as its sine"),
+    "merged": Weight(47.0, 0.0, "parts that were apart have come to lie on each other, as a share of the points"),
+    "unmatched": Weight(6.6, 0.31, "a part of the smaller set has no partner, as its share"),
+    "few": Weight(10.2, 0.13, "few points are matched, as 1 over the root of their number"),
 }
 REASONS = 3  # at most so many are told
 

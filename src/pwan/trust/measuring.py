@@ -25,7 +25,6 @@ def measured(
     source_weights: np.ndarray | None = None,
     reference_weights: np.ndarray | None = None,
     folds_at: np.ndarray | None = None,
-    rival: float = 0.0,
     **known: Any,
 ) -> Measured:
     """The measures of one registration.
@@ -37,7 +36,6 @@ def measured(
         source_weights: (r,), where they have some.
         reference_weights: (q,).
         folds_at: (n, D) where the map is looked at for folds; the source's points by default.
-        rival: see :class:`pwan.trust.signs.Signs`.
         known: further fields of :class:`pwan.trust.verdict.Measured`, which the sets do not show.
     """
     moved, matched, transform = result.transformed, result.matched, result.transform
@@ -49,7 +47,7 @@ def measured(
         source, moved, reference, max(1.0, float(masses[matched].sum())), source_weights, reference_weights
     )
     beyond = tuple(float((lengths > BEYOND * spacing).mean()) for lengths in (distance, to_source))
-    found = signs(source, moved, reference, matched, result.reference_matched, fit, rival=rival)
+    found = signs(source, moved, reference, matched, result.reference_matched, fit)
     at = source if folds_at is None else folds_at
     fields: dict[str, Any] = {
         "failed": "" if result.status == OK else result.stop_reason,

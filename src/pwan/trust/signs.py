@@ -36,8 +36,6 @@ class Signs:
         merged: the share of matched points whose nearest neighbours after the registration were none before.
         unmatched: the share of the smaller set that has no partner.
         few: 1 over the square root of the number of matched points.
-        rival: what the start leaves, over what the best one leaves that is turned otherwise
-            (:class:`pwan.begin.start.Start`); 0 where none was tried.
     """
 
     loose: float
@@ -47,7 +45,6 @@ class Signs:
     merged: float
     unmatched: float
     few: float
-    rival: float = 0.0
 
 
 def signs(
@@ -57,8 +54,6 @@ def signs(
     matched: np.ndarray,
     reference_matched: np.ndarray,
     fit: Fit,
-    *,
-    rival: float = 0.0,
 ) -> Signs:
     """The signs of a registration of source points (r, D), moved to (r, D), onto a reference (q, D), of which those
     in ``matched`` (r,) and ``reference_matched`` (q,) have partners, and which fit as ``fit`` says."""
@@ -78,7 +73,6 @@ def signs(
         merged=_merged(source[rows], moved[rows]),
         unmatched=max(0.0, 1 - mass / min(len(source), len(reference))),
         few=float(1 / np.sqrt(mass)),
-        rival=rival,
     )
 
 
