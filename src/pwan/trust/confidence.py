@@ -27,15 +27,15 @@ class Weight:
     words: str
 
 
-BIAS = 9.6
+BIAS = 9.4
 WEIGHTS = {
-    "loose": Weight(1.3, 1.0, "half of the matched points lie far from the reference, in spacings"),
-    "off": Weight(6.0, 0.65, "half of the points lie off the other surface, in spacings"),
-    "stretch": Weight(13.7, 0.28, "lengths between neighbours changed, as a logarithm at one place in twenty"),
-    "tilt": Weight(3.5, 0.23, "the two surfaces stand at an angle, as its sine"),
-    "merged": Weight(47.0, 0.0, "parts that were apart have come to lie on each other, as a share of the points"),
-    "unmatched": Weight(6.6, 0.31, "a part of the smaller set has no partner, as its share"),
-    "few": Weight(10.2, 0.13, "few points are matched, as 1 over the root of their number"),
+    "loose": Weight(1.25, 1.0, "half of the matched points lie far from the reference, in spacings"),
+    "off": Weight(5.7, 0.65, "half of the points lie off the other surface, in spacings"),
+    "stretch": Weight(13.5, 0.28, "lengths between neighbours changed, as a logarithm at one place in twenty"),
+    "tilt": Weight(3.7, 0.23, "the two surfaces stand at an angle, as its sine"),
+    "merged": Weight(41.0, 0.0, "parts that were apart have come to lie on each other, as a share of the points"),
+    "unmatched": Weight(6.5, 0.3, "a part of the smaller set has no partner, as its share"),
+    "few": Weight(10.3, 0.13, "few points are matched, as 1 over the root of their number"),
 }
 REASONS = 3  # at most so many are told
 
