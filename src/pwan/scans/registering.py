@@ -17,7 +17,7 @@ from scipy.spatial import KDTree
 from pwan import methods
 from pwan.api import register
 from pwan.begin.alignment import SEARCH, find_start
-from pwan.begin.estimate import Limits, estimate_limits
+from pwan.begin.estimate import Limits, estimate_limits, spacing_of
 from pwan.begin.landmark_start import start_by_landmarks
 from pwan.begin.sliding import SlidingCheck, check_sliding
 from pwan.begin.start import Start
@@ -30,7 +30,7 @@ from pwan.scans.pair import Pair, doubtful_units, read_pair
 from pwan.scans.settings import ScanSettings
 from pwan.trust.left import left_behind, where
 from pwan.trust.measuring import measured
-from pwan.trust.verdict import SLID, LandmarkResidual, judge
+from pwan.trust.verdict import BOTH, SLID, LandmarkResidual, judge
 
 # |log| of lengths between neighbours up to which a registration of all of the smaller set may stand against an estimate
 # that matches less: right ones of the packaged pairs that serve for tuning were below .52, two cropped shapes forced
@@ -148,14 +148,23 @@ def _match(
     if limits is not None and mass is not None and mass < smaller and _may_bend(settings):
         tell("a limb that moved far may have cost the estimate some, so all is tried first ...")
         result = run(moved, None)
-        fit = measure_fit(pair.source, result.transformed, pair.reference, smaller)
+        weights = pair.source_weights, pair.reference_weights
+        fit = measure_fit(pair.source, result.transformed, pair.reference, smaller, *weights)
         meshes = pair.source_faces is not None and pair.reference_faces is not None
-        near = fit.distance <= (MESH_DISTANCE if meshes else CLEAR_SMOOTH[0])
-        if result.status == OK and near and fit.stretch <= WHOLE_STRETCH:
+        near = result.status == OK and fit.distance <= (MESH_DISTANCE if meshes else CLEAR_SMOOTH[0])
+        part = None if near and fit.stretch <= WHOLE_STRETCH else run(moved, mass)
+        if part is None or (near and _leaves_both(pair, part)):
             tell(f"mass: all {smaller} of the smaller set, which fit within {fit.distance:.2g} spacings")
             reason = f"{limits.reason}; but all {smaller} of the smaller set fit"
             return result, float(smaller), replace(limits, mass=float(smaller), reason=reason)
+        return part, mass, limits
     return run(moved, mass), mass, limits
+
+
+def _leaves_both(pair: Pair, result: Any) -> bool:
+    """Whether much of both sets lies far from the other one, as where an estimate left the same part out of both."""
+    left = left_behind(result.transformed, pair.reference, spacing_of(pair.reference))
+    return min(one.share for one in left) >= BOTH
 
 
 def _may_bend(settings: ScanSettings) -> bool:
