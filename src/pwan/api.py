@@ -78,8 +78,8 @@ class Registered(RegistrationResult[Array], Generic[Array]):
 
     @property
     def warnings(self) -> Any:
-        """Why the result is not to be trusted, in sentences, of one problem or of each: () where nothing speaks against
-        it."""
+        """Why the result is not to be trusted, in sentences, of one problem or of each. There are none where nothing
+        speaks against it."""
         return self._of_each([judged.warnings for judged in self._verdicts])
 
     @cached_property
