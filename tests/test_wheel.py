@@ -48,7 +48,6 @@ class Environment:
         """Let pip install it, with what it asks for in the versions of the pinned list."""
         pip = [sys.executable, "-m", "pip", "--python", str(self.place / "bin" / "python")]
         quiet = ["--quiet", "--disable-pip-version-check", "-c", str(ROOT / "requirements.txt")]
-        quiet += ["--no-compile"]  # what the tests load is compiled then; all of it would take a minute
         outside = {
             key: value for key, value in os.environ.items() if key != "PYTHONPATH"
         }  # pip would count what is there
