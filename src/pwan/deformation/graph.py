@@ -110,9 +110,7 @@ def parted(points: np.ndarray, faces: np.ndarray | None, moved: np.ndarray) -> n
         faces: (F, 3) or (F, 4) rows of the points; None for near neighbours.
         moved: (N, D) where the points belong.
     """
-    edges = coo_array(shape_graph(points, faces))
-    once = edges.row < edges.col
-    here, there = edges.row[once], edges.col[once]
+    here, there = _ends(shape_graph(points, faces))
     before, after = (np.linalg.norm(x[here] - x[there], axis=1) for x in (points, moved))
     usual = np.median(after)
     kept = after <= LONG * np.maximum(before * usual / max(np.median(before), np.finfo(np.float64).tiny), usual)
@@ -128,9 +126,14 @@ def thinned_edges(points: np.ndarray, faces: np.ndarray, nodes: np.ndarray) -> n
         faces: (F, 3) or (F, 4) rows of the points.
         nodes: (n,) rows of different points.
     """
-    few = coo_array(thinned(points, shape_graph(points, faces), nodes)[0])
-    once = few.row < few.col
-    return _as_faces(few.row[once], few.col[once])
+    return _as_faces(*_ends(thinned(points, shape_graph(points, faces), nodes)[0]))
+
+
+def _ends(graph: csr_array) -> tuple[np.ndarray, np.ndarray]:
+    """The two ends (E,) of each edge, each edge once."""
+    edges = coo_array(graph)
+    once = edges.row < edges.col
+    return edges.row[once], edges.col[once]
 
 
 def _as_faces(here: np.ndarray, there: np.ndarray) -> np.ndarray:

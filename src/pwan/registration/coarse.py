@@ -231,14 +231,7 @@ def _lead(
         onto_source: the same, the reference onto the source.
         k: number of the problem.
     """
-    problem, unit = running.input, _unit(running)
-    ways = (
-        (onto_reference, problem.reference[0], onto_reference.transformed[k]),
-        (onto_source, onto_source.transformed[k] * unit, problem.source[0] * unit),
-    )
-    forward, backward = (
-        _transport(problem, running.kind, *sets) if result.status[k] == OK else None for result, *sets in ways
-    )
+    forward, backward = way_there(running, onto_reference, k), way_back(running, onto_source, k)
     word = "began where a coarse registration of {} led"
     if forward is None and backward is None:
         return None, "both coarse registrations failed"
@@ -250,31 +243,31 @@ def _lead(
     return led(running, plan.argmax(0), plan.sum(0)), word.format("the reference onto the source")
 
 
-def way_there(running: pipeline.Registration, onto_reference: RegistrationResult) -> Tensor | None:
-    """The optimal transport (q, r) from the reference to its source brought there; None where that failed.
+def way_there(running: pipeline.Registration, onto_reference: RegistrationResult, k: int = 0) -> TransportResult | None:
+    """The optimal transport from the reference to its source brought there; None where that failed.
 
     Args:
-        running: of the one problem, before its first step.
-        onto_reference: the result for it.
+        running: of problem k alone, before its first step.
+        onto_reference: the result of all problems.
+        k: number of the problem.
     """
-    if onto_reference.status[0] != OK:
+    if onto_reference.status[k] != OK:
         return None
-    problem = running.input
-    return torch.from_numpy(_transport(problem, running.kind, problem.reference[0], onto_reference.transformed[0]).plan)
+    return _transport(running.input, running.kind, running.input.reference[0], onto_reference.transformed[k])
 
 
-def way_back(running: pipeline.Registration, onto_source: RegistrationResult) -> Tensor | None:
-    """The optimal transport (q, r) from the reference brought to its source; None where that failed.
+def way_back(running: pipeline.Registration, onto_source: RegistrationResult, k: int = 0) -> TransportResult | None:
+    """The optimal transport from the reference brought to its source; None where that failed.
 
     Args:
-        running: of the one problem, before its first step.
-        onto_source: the result for the reference, see :func:`turned_round`.
+        running: of problem k alone, before its first step.
+        onto_source: the result for the references of all problems, see :func:`turned_round`.
+        k: number of the problem.
     """
-    if onto_source.status[0] != OK:
+    if onto_source.status[k] != OK:
         return None
-    problem, unit = running.input, _unit(running)
-    moved = onto_source.transformed[0] * unit
-    return torch.from_numpy(_transport(problem, running.kind, moved, problem.source[0] * unit).plan)
+    unit = _unit(running)
+    return _transport(running.input, running.kind, onto_source.transformed[k] * unit, running.input.source[0] * unit)
 
 
 def led(running: pipeline.Registration, partner: Tensor, weights: Tensor) -> SpaceMap:

@@ -240,14 +240,16 @@ class _Search:
         turned = self.drive(coarse.turned_round(self.few, [running]), self.turning, seeds=self.seeds)
         back, there = coarse.way_back(running, turned), coarse.way_there(running, rigid.result)
         if back is not None:
-            partner = back.argmax(0)
+            plan = torch.from_numpy(back.plan)
+            partner = plan.argmax(0)
             few = _parted(self.few, self.few.reference[0][partner])  # a hand that lies at a hip is led away from it
-            self._led("the reference's way back", few, partner, back.sum(0))
+            self._led("the reference's way back", few, partner, plan.sum(0))
         if there is not None:
             few = self.few
             source, reference = _graph(few.source, few.source_faces), _graph(few.reference, few.reference_faces)
-            partner = torch.from_numpy(spectral_match(source, reference, there.argmax(0).numpy()))
-            self._led("the shapes' slow functions", few, partner, there.sum(0))
+            plan = torch.from_numpy(there.plan)
+            partner = torch.from_numpy(spectral_match(source, reference, plan.argmax(0).numpy()))
+            self._led("the shapes' slow functions", few, partner, plan.sum(0))
 
     def _led(self, by: str, few: RegistrationProblem, partner: Tensor, weights: Tensor) -> None:
         """Tries the rigid energy from where the points' partners (r,) of weights (r,) lead. It is loose at once: stiff

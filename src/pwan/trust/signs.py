@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial import KDTree
 
+from pwan.begin.estimate import spacing_of
 from pwan.begin.nearness import Surface
 from pwan.registration.flexibility import Fit
 
@@ -58,12 +59,10 @@ def signs(
     """The signs of a registration of source points (r, D), moved to (r, D), onto a reference (q, D), of which those
     in ``matched`` (r,) and ``reference_matched`` (q,) have partners, and which fit as ``fit`` says."""
     mass = max(1.0, float(matched.sum()))
-    tree = KDTree(reference)
-    places = np.unique(reference, axis=0)
-    spacing = max(float(np.median(KDTree(places).query(places, 2)[0][:, 1])), TINY)
+    spacing = max(spacing_of(reference), TINY)
     rows, staying = _some(matched), _some(reference_matched)
-    distance, nearest = tree.query(moved[rows])
     surfaces = Surface.through(moved), Surface.through(reference)
+    distance, nearest = surfaces[1].tree.query(moved[rows])
     off = surfaces[1].distance(moved[rows]), surfaces[0].distance(reference[staying])
     return Signs(
         loose=float(np.median(distance)) / spacing,

@@ -191,14 +191,19 @@ def judge(measured: Measured) -> Verdict:
             "reference_weights=even, or thin the sets to an even spacing"
         )
     if measured.signs is not None and measured.confidence is not None:
-        sentences.append(f"of registrations with such measures {measured.confidence:.0%} are right")
-        points = round(measured.signs.few**-2)
-        if points < FEWEST_JUDGED:
-            warnings.append(f"only {points} points are matched: so few fit by chance as well")
-        if measured.confidence < SURE:
-            why = "; ".join(reasons(measured.signs)) or "no sign is far off, but several are a little"
-            warnings.append(f"only {measured.confidence:.0%} of registrations with such measures are right: {why}")
+        _judge_confidence(measured.signs, measured.confidence, sentences, warnings)
     return Verdict(not warnings, tuple(sentences), tuple(warnings), measured.confidence)
+
+
+def _judge_confidence(signs: Signs, confidence: float, sentences: list[str], warnings: list[str]) -> None:
+    """Add how probable it is that the registration is right, and what speaks against it."""
+    sentences.append(f"of registrations with such measures {confidence:.0%} are right")
+    points = round(signs.few**-2)
+    if points < FEWEST_JUDGED:
+        warnings.append(f"only {points} points are matched: so few fit by chance as well")
+    if confidence < SURE:
+        why = "; ".join(reasons(signs)) or "no sign is far off, but several are a little"
+        warnings.append(f"only {confidence:.0%} of registrations with such measures are right: {why}")
 
 
 def _judge_fit(fit: Fit, warnings: list[str]) -> None:
