@@ -11,7 +11,7 @@ from pwan.deformation.transform import Transform
 from pwan.devices.ranks import Ranks
 
 WINDOW = 10  # iterates of a mean
-STATE = ("window", "window_points", "stopped_at", "stopped_answer")
+STATE = ("window", "stopped_at", "stopped_answer")  # beside the points
 
 
 class Stopping:
@@ -59,10 +59,15 @@ class Stopping:
         self.window.zero_()
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Everything that :meth:`observe` changes."""
-        return {name: getattr(self, name).clone() for name in STATE}
+        """Everything that :meth:`observe` changes, of the points of all ranks, which must ask together."""
+        points = self.window_points
+        of_all = points.new_zeros(len(points), self.count, points.shape[2])
+        of_all[:, self.ranks.slice(self.count)] = points
+        (of_all,) = self.ranks.sum(of_all)
+        return {**{name: getattr(self, name).clone() for name in STATE}, "window_points": of_all}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Go on from a state that :meth:`state_dict` gave; other entries of it are passed over."""
+        """Go on from a state that :meth:`state_dict` gave, on however many ranks; other entries are passed over."""
         for name in STATE:
             getattr(self, name).copy_(state[name])
+        self.window_points.copy_(state["window_points"][:, self.ranks.slice(self.count)])
