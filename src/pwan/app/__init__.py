@@ -49,25 +49,24 @@ def main(arguments: Sequence[str], *, conf: Path) -> int:
         The exit code: 0 done (single failed trials included), 1 a job failed as a whole, 2 wrong input,
         130 stopped by Ctrl-C, 143 and 129 by SIGTERM and SIGHUP.
     """
-    if "TORCHELASTIC_RUN_ID" not in os.environ:  # torch is not loaded before there is something to do
+    if not {"TORCHELASTIC_RUN_ID", "SLURM_STEP_ID"} & set(os.environ):  # torch is not loaded before it is needed
         return _main(arguments, conf)
-    from pwan.devices import torchrun
-    from pwan.registration import dealt
+    from pwan.lightning import processes
 
     try:
-        dealt.crew = torchrun.crew()
-    except ValueError as error:
+        crew = processes.crew = processes.assemble()
+    except (ValueError, RuntimeError) as error:
         print(f"error: {error}", file=sys.stderr)
         return WRONG_INPUT
-    if dealt.crew is None:
+    if crew is None:
         return _main(arguments, conf)
-    if dealt.crew.rank > 0:
-        dealt.crew.follow(dealt.take_part)
+    if crew.rank > 0:
+        crew.follow()
         return OK
     try:
         return _main(arguments, conf)
     finally:
-        dealt.crew.dismiss()
+        crew.dismiss()
 
 
 def _main(arguments: Sequence[str], conf: Path) -> int:

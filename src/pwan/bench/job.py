@@ -12,6 +12,7 @@ from typing import Any
 
 from tqdm import tqdm
 
+from pwan import methods
 from pwan.bench.cell import Cell, MethodEntry, settings_hash, trial_seed
 from pwan.bench.measures import NAMES
 from pwan.bench.pool import Failure, run_tasks
@@ -19,6 +20,7 @@ from pwan.bench.rows import Row, RowFile, environment, newest, save_arrays
 from pwan.bench.settings import TrainerSettings
 from pwan.bench.trials import Task, Trial, choose_workers, devices_of, register_trials
 from pwan.problem import FAILED, OK, RegistrationProblem, mean_squared_error
+from pwan.registration.setup import check_ranks
 from pwan.shapes import Shape
 from pwan.synthesis import make_problem
 
@@ -89,12 +91,9 @@ class Job:
         self.trainer = trainer
         self.cell, self.entry, self.shape, self.rows = cell, entry, shape, rows
         self.devices = devices_of(entry.method, trainer)
-        several = len(self.devices.get("devices", [])) > 1
-        if several and resolved["transform"] == "nonrigid" and resolved["parametrisation"] == "free":
-            raise ValueError(
-                f"method {entry.name}: parametrisation=free cannot be dealt out over {trainer.devices} devices; take "
-                "parametrisation=modes, or trainer=loop"
-            )
+        ranks = len(self.devices.get("devices", []))
+        if ranks > 1:
+            check_ranks(self.problem([0]), methods.settings(entry.method, entry.options), ranks)
         self.settings = settings_hash(cell, entry, {**resolved, **self.devices})
         self.points = folder / "points" / f"{entry.name}-{self.settings}"
 
@@ -111,8 +110,11 @@ class Job:
         skipped = trials - len(missing)
         if not missing:
             return Outcome(self.entry.name, self.settings, 0, skipped, 0, self._all_failed(trials))
-        if self.devices and workers == "auto":  # a registration fills several devices by itself, one a batch of them
-            workers = self._gpus() if self.trainer.name == "gpu" else 1
+        if "devices" in self.devices:  # a registration fills several devices by itself, one a batch of them
+            if workers == "auto":
+                workers = self._gpus() if self.trainer.name == "gpu" else 1
+            if self.trainer.name == "lightning" and int(workers) > 1:
+                raise ValueError(f"{workers} workers would each fill the trainer's devices; take workers=1, or auto")
         count = choose_workers(workers, len(missing))
         if self._gpus():
             count = min(count, self._gpus())  # each has one of its own
@@ -233,7 +235,7 @@ class Job:
                     "truth_radius": radius,
                     **trial.measured,
                     **environment(),
-                    **({"device": " ".join(self.devices["devices"])} if self.devices else {}),
+                    **({"device": " ".join(self.devices["devices"])} if "devices" in self.devices else {}),
                 }
             )
             state.recorded += 1

@@ -7,7 +7,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from functools import partial
 from typing import Any
 
@@ -20,10 +20,10 @@ from pwan import methods
 from pwan.bench.measures import measures
 from pwan.bench.pool import Report, worker_number
 from pwan.bench.settings import LOOP, TrainerSettings
-from pwan.devices.ranks import devices_here
+from pwan.devices.ranks import Place, devices_here
 from pwan.devices.threads import threads
 from pwan.problem import FAILED, OK, Observer, Progress, RegistrationProblem, RegistrationResult, mean_squared_error
-from pwan.registration import dealt, flexibility
+from pwan.registration import flexibility, pipeline
 from pwan.registration.settings import PwanSettings
 
 REPORT_EVERY = 0.5  # seconds between two reports of a running registration; chosen by eye
@@ -211,27 +211,35 @@ def _drive(task: Task, problem: RegistrationProblem, observer: Observer) -> Regi
     if task.trainer.name == "lightning" and isinstance(settings, PwanSettings):
         from pwan import lightning  # takes seconds to import, so only when it is asked for
 
-        return flexibility.register(problem, settings, seeds=seeds, observer=observer, drive=lightning.register)
-    if shared := devices_of(task.method, task.trainer):
-        devices = shared["devices"]
-        if task.trainer.name == "gpu":  # this worker's own
-            devices = [devices_here(task.trainer.devices, "gpu")[worker_number() % task.trainer.devices]]
-        drive = partial(dealt.register, devices=devices)
-        return flexibility.register(problem, settings, seeds=seeds, observer=observer, drive=drive)
+        how = {name: value for name, value in asdict(task.trainer).items() if name != "name"}
+        return lightning.register(problem, settings, seeds=seeds, observer=observer, **how)
+    if devices_of(task.method, task.trainer):
+        own = devices_here(task.trainer.devices, "gpu")[worker_number() % task.trainer.devices]  # this worker's
+        drive = partial(pipeline.register, place=Place(device=own))
+        with threads(1), torch.cuda.device(own):
+            return flexibility.register(problem, settings, seeds=seeds, observer=observer, drive=drive)
     return methods.run(task.method, problem, task.options, seeds=seeds, observer=observer)
 
 
-def devices_of(method: str, trainer: TrainerSettings) -> dict[str, list[str]]:
-    """ "devices" by their names, on which a method's registration is computed, where the trainer chooses them."""
-    if trainer.name not in ("ddp", "gpu") or not issubclass(methods.find(method).Settings, PwanSettings):
+def devices_of(method: str, trainer: TrainerSettings) -> dict[str, Any]:
+    """What a row says of where a method's registration is computed, where the trainer chooses it: "devices" by their
+    names, and "precision" where it is not single.
+
+    Raises:
+        ValueError: there are no such devices, or other ones than the processes that torchrun or srun has started.
+    """
+    if trainer.name == "loop" or not issubclass(methods.find(method).Settings, PwanSettings):
         return {}
-    if trainer.name == "ddp":
-        if dealt.crew and trainer.devices not in (1, dealt.crew.size):
-            raise ValueError(
-                f"torchrun started {dealt.crew.size} processes, but trainer.devices is {trainer.devices}; make them "
-                "equal"
-            )
-        return {"devices": devices_here(trainer.devices)}
+    if trainer.name == "lightning":
+        size = trainer.devices * trainer.num_nodes
+        chosen: dict[str, Any] = {} if trainer.precision == 32 else {"precision": trainer.precision}
+        if size > 1:
+            from pwan.lightning import processes  # as above
+
+            processes.check_size(trainer.devices, trainer.num_nodes)
+        elif trainer.accelerator != "gpu":
+            return chosen
+        return {"devices": devices_here(trainer.devices, trainer.accelerator) * trainer.num_nodes, **chosen}
     if not torch.cuda.is_available():
         raise ValueError("trainer=gpu needs a GPU, but torch finds none here; take trainer=loop")
     return {"devices": devices_here(trainer.devices, "gpu")[:1]}  # whichever takes a trial, its row is the same

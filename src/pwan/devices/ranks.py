@@ -7,28 +7,18 @@ reductions give back what they are given, so that there is one code path.
 
 from __future__ import annotations
 
-import os
-import socket
-import sys
-import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
-from pathlib import Path
 from typing import Any, Literal
 
 import torch
 import torch.distributed as dist
-import torch.multiprocessing
 from torch import Tensor
 
-from pwan.devices.threads import threads
 from pwan.transport.objective import largest_share
 
-TIMEOUT = timedelta(seconds=45)  # how long a rank waits for another one; the death of one is usually noticed at once
 DIGIT = 8  # bits of the potential that one round of the search for the threshold settles
 
 
@@ -225,69 +215,3 @@ def devices_here(count: int, kind: Literal["auto", "gpu", "cpu"] = "auto") -> li
         raise ValueError(f"kind=gpu needs {count} GPUs, but there are {found}; take fewer devices, or kind=cpu")
     gpus = kind == "gpu" or (kind == "auto" and found >= count)
     return [f"cuda:{k}" if gpus else "cpu" for k in range(count)]
-
-
-@contextmanager
-def member(device: str, rank: int, size: int, meeting: Path | dist.Store) -> Iterator[Ranks]:
-    """This process as one of ``size``, with one thread on the CPU; for one alone there is no group.
-
-    Args:
-        device: "cpu" (gloo), or "cuda:0" and the like (nccl).
-        rank: of this process, from 0.
-        size: how many processes there are.
-        meeting: where the ranks find each other: a file that does not exist yet, or a store.
-    """
-    cpu = torch.device(device).type == "cpu"
-    if not cpu:
-        torch.cuda.set_device(device)
-    with ExitStack() as stack:
-        stack.enter_context(threads(1))
-        if size == 1:
-            yield Ranks()
-            return
-        if cpu and any(name == "lo" for _, name in socket.if_nameindex()):
-            os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # all are on this machine, whatever its name resolves to
-        stack.callback(setattr, sys, "excepthook", sys.excepthook)  # each group wraps it once more
-        dist.init_process_group(
-            "gloo" if cpu else "nccl",
-            store=dist.FileStore(str(meeting), size) if isinstance(meeting, Path) else meeting,
-            rank=rank,
-            world_size=size,
-            timeout=TIMEOUT,
-            device_id=None if cpu else torch.device(device),
-        )
-        stack.callback(dist.destroy_process_group)
-        ranks = Ranks(dist.group.WORLD)
-        stack.callback(ranks.leave)
-        yield ranks
-
-
-def launch(work: Callable[..., Any], devices: Sequence[str], *arguments: Any) -> Any:
-    """Run ``work(ranks, device, *arguments)`` in a process for each device, and give back what rank 0's returns.
-
-    Args:
-        work: a function of a module, since it is found by its name.
-        devices: "cpu" for a rank on the CPU with one thread, or "cuda:0" and the like.
-        arguments: what can be pickled.
-
-    Raises:
-        RuntimeError: a rank failed or died; the others are ended.
-    """
-    with tempfile.TemporaryDirectory(prefix="pwan-ranks-") as folder:
-        try:
-            torch.multiprocessing.spawn(
-                _live, args=(work, list(devices), Path(folder), arguments), nprocs=len(devices), join=True
-            )
-        except (
-            torch.multiprocessing.ProcessRaisedException,
-            torch.multiprocessing.ProcessExitedException,
-        ) as error:
-            raise RuntimeError(f"rank {error.error_index} of {len(devices)} failed: {error}") from error
-        return torch.load(Path(folder) / "result", map_location="cpu", weights_only=False)
-
-
-def _live(rank: int, work: Callable[..., Any], devices: list[str], folder: Path, arguments: tuple[Any, ...]) -> None:
-    with member(devices[rank], rank, len(devices), folder / "meeting") as ranks:
-        result = work(ranks, devices[rank], *arguments)
-    if rank == 0:
-        torch.save(result, folder / "result")

@@ -29,6 +29,7 @@ from pwan.problem import Observer, Progress, RegistrationProblem, RegistrationRe
 from pwan.registration import flexibility
 from pwan.registration.pipeline import Registration
 from pwan.registration.settings import PwanSettings
+from pwan.registration.setup import check_ranks
 
 PRECISIONS = {"32-true": torch.float32, "32": torch.float32, "64-true": torch.float64, "64": torch.float64}
 
@@ -63,8 +64,7 @@ class PwanModule(pl.LightningModule):
 
     def setup(self, stage: str) -> None:
         """Build the registration where the trainer has its ranks."""
-        if self.trainer.precision not in PRECISIONS:
-            raise ValueError(f"PWAN computes with precision=32 or 64, got {self.trainer.precision}")
+        _check_precision(self.trainer.precision)
         ranks = Ranks(dist.group.WORLD if self.trainer.world_size > 1 else None)
         place = Place(ranks, str(self.trainer.strategy.root_device), PRECISIONS[self.trainer.precision])
         self.registration = Registration(self.problem, self.settings, self.seeds, place)
@@ -81,7 +81,8 @@ class PwanModule(pl.LightningModule):
         registration, optimiser = self.registration, self.optimizers()[0]  # type: ignore[index]
         record = {name: values.mean() for name, values in registration.step(optimiser.step).items()}
         solver, truth = registration.solver, self.problem.truth
-        if truth is not None and self.trainer.loggers and solver.steps_done % self.trainer.log_every_n_steps == 0:
+        every = self.trainer.log_every_n_steps  # type: ignore[attr-defined]
+        if truth is not None and self.trainer.loggers and solver.steps_done % every == 0:
             record["mse"] = mean_squared_error(self.transformed(), truth).mean()
         self.log_dict(record, batch_size=1)
         if self.observer is not None and self.trainer.is_global_zero:
@@ -170,14 +171,13 @@ def fit(
         ValueError: what these devices cannot do; before any process is started.
     """
     names = _names(devices, num_nodes, accelerator)
-    check(module.problem, module.settings, len(names), precision)
+    _check_precision(precision)
+    check_ranks(module.problem, module.settings, len(names))
     how = {"checkpoint": checkpoint, "callbacks": callbacks, "devices": devices, "num_nodes": num_nodes, **trainer}
     how |= {"accelerator": accelerator, "precision": precision}
     if len(names) > 1 and not processes.started():
         observer, module.observer = module.observer, None
-        return processes.launch(
-            _fit_on, names, module, how, num_nodes=num_nodes, strategy=strategy, observer=observer
-        )
+        return processes.launch(_fit_on, names, module, how, num_nodes=num_nodes, strategy=strategy, observer=observer)
     kind = torch.device(names[0]).type
     defaults: dict[str, Any] = {
         "accelerator": kind,
@@ -246,7 +246,8 @@ def register(
     """
     names = _names(how.get("devices", 1), how.get("num_nodes", 1), how.get("accelerator", "auto"))
     if len(names) > 1 and not processes.started():
-        check(problem, settings, len(names), how.get("precision", 32))
+        _check_precision(how.get("precision", 32))
+        check_ranks(problem, settings, len(names))
         given = (problem, settings, list(seeds), how)
         more = {name: how[name] for name in ("num_nodes", "strategy") if name in how}
         return processes.launch(_register_on, names, *given, observer=observer, **more)
@@ -275,22 +276,9 @@ def _register_on(
     return register(problem, settings, seeds=seeds, observer=observer, **how)
 
 
-def check(problem: RegistrationProblem, settings: PwanSettings, ranks: int, precision: Any = 32) -> None:
-    """Refuse what so many ranks cannot do.
-
-    Raises:
-        ValueError: more ranks than points, a free displacement on several, or another precision than 32 and 64.
-    """
+def _check_precision(precision: Any) -> None:
     if str(precision) not in PRECISIONS:
         raise ValueError(f"PWAN computes with precision=32 or 64, got {precision}")
-    fewest = min(problem.source.shape[1], problem.reference.shape[1])
-    if fewest < ranks:
-        raise ValueError(f"{fewest} points cannot be dealt out over {ranks} ranks; take fewer ranks")
-    if ranks > 1 and settings.transform == "nonrigid" and settings.parametrisation == "free":
-        raise ValueError(
-            f"parametrisation=free cannot be dealt out over {ranks} ranks, since its unknowns are as many as the "
-            "points; take parametrisation=modes, or one device"
-        )
 
 
 def _names(devices: int, num_nodes: int, accelerator: str) -> list[str]:

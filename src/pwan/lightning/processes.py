@@ -23,7 +23,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from multiprocessing import Pipe, active_children, current_process
+from multiprocessing import Pipe, active_children, current_process, set_forkserver_preload
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,7 @@ from pwan.devices.threads import threads
 from pwan.problem import Observer, Progress
 
 TIMEOUT = timedelta(seconds=45)  # how long a rank waits for another one; the death of one is usually noticed at once
+START_METHODS = {"auto": None, "ddp_spawn": "spawn", "ddp_notebook": "fork"}
 POLL_SECONDS = 0.05  # between two looks at what others do; chosen by eye
 # variables that tell Lightning and torch of ranks
 _TOLD = ("MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "GROUP_RANK", "LOCAL_RANK", "TORCHELASTIC_USE_AGENT_STORE")
@@ -69,8 +70,9 @@ def launch(
         devices: of all ranks: "cpu" for a rank on the CPU with one thread, or "cuda:0" and the like.
         arguments: what can be pickled.
         num_nodes: machines, each of which has the same number of ranks.
-        strategy: how Lightning starts processes here: "ddp_spawn", or "ddp_notebook", which forks; "auto" forks where
-            Python is interactive, since that has no script to start from.
+        strategy: how Lightning starts processes here: "ddp_spawn"; "ddp_notebook", which forks this one; "auto" forks
+            this one where Python is interactive, as Lightning wants it, and else a server that has loaded all, since
+            loading Lightning takes seconds (2 ranks, 2 busy cores: 30 s spawned, 0.3 s from the second launch on).
         observer: given to rank 0's work as ``observer``; it is called in this process.
 
     Raises:
@@ -86,13 +88,20 @@ def launch(
         )
     if current_process().daemon:
         raise ValueError(f"{len(devices)} devices cannot be used by a process of a pool; take workers=1")
-    forks = strategy == "ddp_notebook" or (strategy == "auto" and hasattr(sys, "ps1"))
+    method = START_METHODS[strategy] or ("fork" if hasattr(sys, "ps1") else "forkserver")
+    set_forkserver_preload([__name__.replace("processes", "module")])
     ours, theirs = Pipe()
     with tempfile.TemporaryDirectory(prefix="pwan-ranks-") as folder, _variables(), ThreadPoolExecutor(1) as pool:
         torch.save((work, arguments), Path(folder) / "work")
-        fabric = _fabric(devices, start_method="fork" if forks else "spawn")
-        before = active_children()
-        running = pool.submit(fabric.launch, _live, Path(folder), None if observer is None else theirs)
+        fabric = _fabric(devices, start_method=method)
+        before, line = active_children(), None if observer is None else theirs
+        running = pool.submit(
+            fabric.launch,
+            _live,  # type: ignore[arg-type]
+            Path(folder),
+            line,
+            dict(os.environ),
+        )
         try:
             while not running.done():
                 _serve(ours, observer, running)
@@ -115,6 +124,19 @@ def started() -> bool:
 def plugins() -> list[ClusterEnvironment]:
     """Who started the ranks, where Lightning must not guess it: a rank of ours may live inside a job of Slurm."""
     return [LightningEnvironment()] if spawned else []
+
+
+def check_size(devices: int, num_nodes: int) -> None:
+    """Refuse other numbers than those of the crew.
+
+    Raises:
+        ValueError: there are more or fewer processes than devices on all machines together.
+    """
+    if crew is not None and devices * num_nodes not in (1, crew.size):
+        nodes = f" and trainer.num_nodes is {num_nodes}" if num_nodes > 1 else ""
+        raise ValueError(
+            f"{crew.starter} started {crew.size} processes, but trainer.devices is {devices}{nodes}; make them equal"
+        )
 
 
 @dataclass
@@ -172,12 +194,8 @@ class Crew:
     def _together(self, how: list[Any], given: Any = None, observer: Observer | None = None) -> Any:
         devices, num_nodes, port = how
         self.calls += 1
-        hook = sys.excepthook  # each group wraps it once more
         with threads(None), _variables(MASTER_PORT=str(port), TORCHELASTIC_USE_AGENT_STORE="False"):
-            try:
-                return _fabric(devices, num_nodes).launch(_work, given, observer)
-            finally:
-                sys.excepthook = hook
+            return _fabric(devices, num_nodes).launch(_work, given, observer)  # type: ignore[arg-type]
 
     def _next(self) -> Any:
         while not self.store.check([self._key()]):
@@ -219,7 +237,7 @@ def joined(fabric: Fabric) -> Iterator[Ranks]:
 @contextmanager
 def quiet() -> Iterator[None]:
     """Without what Lightning tells of itself; its warnings stay."""
-    loggers = [logging.getLogger(f"{name}.utilities.rank_zero") for name in ("pytorch_lightning", "lightning_fabric")]
+    loggers = [logging.getLogger(name) for name in ("pytorch_lightning", "lightning_fabric")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
         logger.setLevel(logging.WARNING)
@@ -237,9 +255,19 @@ def _fabric(devices: Sequence[str], num_nodes: int = 1, start_method: Any = "pop
         accelerator=here[0].type,
         devices=len(here) if here[0].type == "cpu" else [device.index or 0 for device in here],
         num_nodes=num_nodes,
-        strategy=DDPStrategy(start_method=start_method, timeout=TIMEOUT),
+        strategy=_Quiet(start_method=start_method, timeout=TIMEOUT),
         plugins=None if start_method == "popen" else [LightningEnvironment()],
     )
+
+
+class _Quiet(DDPStrategy):
+    """Forms the group without a word, and without a further wrapping of what tells of errors."""
+
+    def setup_environment(self) -> None:
+        hook = sys.excepthook
+        with quiet():
+            super().setup_environment()
+        sys.excepthook = hook
 
 
 def _work(fabric: Fabric, given: Any, observer: Observer | None = None) -> Any:
@@ -250,10 +278,11 @@ def _work(fabric: Fabric, given: Any, observer: Observer | None = None) -> Any:
         return work(ranks, str(fabric.device), *arguments, **more)
 
 
-def _live(fabric: Fabric, folder: Path, line: Connection | None) -> None:
+def _live(fabric: Fabric, folder: Path, line: Connection | None, variables: dict[str, str]) -> None:
     """The life of a rank that was started here."""
     global spawned
     spawned = True
+    os.environ.update(variables)  # a server that forks has those of its own start
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # comes by Ctrl-C to all, and where the process that waits has died
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     first = fabric.global_rank == 0
@@ -314,11 +343,12 @@ def _variables(**more: str) -> Iterator[None]:
     if not more:
         for name in _TOLD:
             os.environ.pop(name, None)
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # all are on this machine, whatever its name resolves to
+        os.environ["OMP_NUM_THREADS"] = "1"
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))  # for what a server loads
     os.environ.update(more)
     try:
-        with quiet():
-            yield
+        yield
     finally:
         os.environ.clear()
         os.environ.update(before)

@@ -85,17 +85,13 @@ def set_up(
         place: whose ranks get the same matrices, and whose precision all takes.
 
     Raises:
-        ValueError: several ranks for a free displacement.
+        ValueError: see :func:`check_ranks`.
     """
+    check_ranks(problem, settings, place.ranks.size)
     source, reference = (quantise(points).to(place.dtype) for points in (problem.source, problem.reference))
     coherence, basis = None, None
     if settings.transform == "nonrigid":
         modes = settings.parametrisation == "modes"
-        if place.ranks.size > 1 and not modes:
-            raise ValueError(
-                f"parametrisation=free cannot be dealt out over {place.ranks.size} ranks, since its unknowns are as "
-                "many as the points; take parametrisation=modes, or one device"
-            )
         coherence = coherence_of(
             source.double(), problem.source_faces, settings.coherence_kernel, seeds, place.as_on_first
         )
@@ -126,6 +122,22 @@ def set_up(
         landmarks=landmarks,
         initial=None if to_begin is None else equilibrium(to_begin, transform, coherence, settings),
     )
+
+
+def check_ranks(problem: RegistrationProblem, settings: PwanSettings, ranks: int) -> None:
+    """Refuse what so many ranks cannot share.
+
+    Raises:
+        ValueError: more ranks than points, or several ranks for a free displacement.
+    """
+    fewest = min(problem.source.shape[1], problem.reference.shape[1])
+    if fewest < ranks:
+        raise ValueError(f"{fewest} points cannot be dealt out over {ranks} ranks; take fewer ranks")
+    if ranks > 1 and settings.transform == "nonrigid" and settings.parametrisation == "free":
+        raise ValueError(
+            f"parametrisation=free cannot be dealt out over {ranks} ranks, since its unknowns are as many as the "
+            "points; take parametrisation=modes, or one device"
+        )
 
 
 def move_network(network: PotentialNetwork, device: torch.device, dtype: torch.dtype) -> None:

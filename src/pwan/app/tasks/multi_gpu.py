@@ -18,7 +18,8 @@ from pwan.app.tasks._settings.multi_gpu import Settings
 from pwan.bench.cell import Cell, MethodEntry, settings_hash, trial_seed
 from pwan.bench.rows import Row, RowFile, environment, newest
 from pwan.bench.summary import write_table
-from pwan.devices.ranks import Place, Ranks, devices_here, launch
+from pwan.devices.ranks import Place, Ranks, devices_here
+from pwan.lightning.processes import launch
 from pwan.problem import mean_squared_error
 from pwan.randomness import numpy_generator
 from pwan.registration.pipeline import Registration
