@@ -6,21 +6,26 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
+from multiprocessing import active_children
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from lightning_fabric.plugins.environments.lightning import find_free_network_port
 
-from pwan import shapes
+from pwan import lightning, shapes
 from pwan.app import main
 from pwan.bench.rows import read_rows
 from pwan.bench.settings import TrainerSettings
-from pwan.devices.ranks import Place, Ranks, _ascending_keys, devices_here, launch, member
+from pwan.devices.ranks import Place, Ranks, _ascending_keys, devices_here
+from pwan.lightning.processes import _fabric, joined, launch
 from pwan.problem import Progress, RegistrationProblem
-from pwan.registration import dealt, pipeline
+from pwan.registration import pipeline
 from pwan.registration.pipeline import Registration
 from pwan.registration.settings import PwanSettings
 from pwan.registration.solver import Solver
@@ -275,7 +280,17 @@ def test_a_rank_that_dies_ends_the_others_with_an_error(tmp_path: Path) -> None:
     assert (tmp_path / "report").read_text().startswith("step 3: ")
 
 
-def stay_a_while(rank: int, folder: Path) -> None:
+@contextmanager
+def member(rank: int, port: int) -> Iterator[Ranks]:
+    """This process in a group of two that Lightning forms."""
+    os.environ |= {"LOCAL_RANK": str(rank), "MASTER_PORT": str(port)}
+    fabric = _fabric(["cpu", "cpu"])
+    fabric.launch()
+    with joined(fabric) as ranks:
+        yield ranks
+
+
+def stay_a_while(rank: int, folder: Path, ports: list[int]) -> None:
     """A rank's threads before its group and after it, and what a reduction after it says."""
 
     def threads() -> int:
@@ -288,13 +303,13 @@ def stay_a_while(rank: int, folder: Path) -> None:
         assert threads() <= before
 
     before, hook = threads(), sys.excepthook
-    with member("cpu", rank, 2, folder / "meeting") as ranks:
+    with member(rank, ports[0]) as ranks:
         (total,) = ranks.sum(torch.ones(1))
         assert float(total) == 2 and threads() > before
     wait_for_their_end()
     with pytest.raises(RuntimeError, match="this rank has left its group"):
         ranks.sum(total)
-    with member("cpu", rank, 2, folder / "another") as ranks:
+    with member(rank, ports[1]) as ranks:
         ranks.sum(total)
         if rank == 0:
             with pytest.raises(RuntimeError) as left_alone:
@@ -305,15 +320,16 @@ def stay_a_while(rank: int, folder: Path) -> None:
 
 
 def test_a_groups_threads_end_with_it_so_that_none_meets_the_interpreters_end(tmp_path: Path) -> None:
-    torch.multiprocessing.spawn(stay_a_while, args=(tmp_path,), nprocs=2)
+    given = (tmp_path, [find_free_network_port() for _ in range(2)])
+    torch.multiprocessing.start_processes(stay_a_while, given, nprocs=2, start_method="forkserver")
     assert (tmp_path / "0").exists() and (tmp_path / "1").exists()
 
 
 def test_a_registration_dealt_out_by_this_process_gives_its_result() -> None:
     settings, problem, told = PwanSettings(**SMALL | {"steps": 3}), some_problem(60), []
-    given: dict[str, Any] = {"seeds": [0, 1], "dtype": torch.float64}
-    shared = dealt.register(problem, settings, devices=["cpu", "cpu"], observer=lambda p: told.append(p.step), **given)
-    alone = dealt.register(problem, settings, devices=["cpu"], **given)
+    given: dict[str, Any] = {"seeds": [0, 1], "accelerator": "cpu", "precision": 64}
+    shared = lightning.register(problem, settings, devices=2, observer=lambda p: told.append(p.step), **given)
+    alone = lightning.register(problem, settings, **given)
     torch.testing.assert_close(shared.transformed, alone.transformed, rtol=0, atol=1e-9)
     assert told == [1, 2, 3] and not torch.distributed.is_initialized()
     assert shared.potential is not None and float(shared.potential[0](problem.reference[0]).abs().max()) > 0
@@ -321,16 +337,15 @@ def test_a_registration_dealt_out_by_this_process_gives_its_result() -> None:
     torch.testing.assert_close(shared.transformed, single.transformed, rtol=0, atol=1e-3)
 
 
-def test_this_process_tells_of_a_rank_that_was_killed(monkeypatch: pytest.MonkeyPatch) -> None:
-    started, popen = [], dealt.subprocess.Popen
-    monkeypatch.setattr(dealt.subprocess, "Popen", lambda *a, **k: started.append(popen(*a, **k)) or started[-1])
-
+def test_this_process_tells_of_a_rank_that_was_killed() -> None:
     def kill(progress: Progress) -> None:
         if progress.step == 2:
-            started[0].kill()
+            max(active_children(), key=lambda rank: int(rank.name.rpartition("-")[2])).kill()
 
-    with pytest.raises(RuntimeError, match="rank 1 ended with exit code -9 of 2"):
-        dealt.register(some_problem(60), PwanSettings(**SMALL), seeds=[0, 1], observer=kill, devices=["cpu", "cpu"])
+    given: dict[str, Any] = {"seeds": [0, 1], "devices": 2, "accelerator": "cpu"}
+    with pytest.raises(RuntimeError, match="rank 1 of 2 failed: process 1 terminated with signal SIGKILL"):
+        lightning.register(some_problem(60), PwanSettings(**SMALL), observer=kill, **given)
+    assert active_children() == []
     assert not torch.distributed.is_initialized()
 
 

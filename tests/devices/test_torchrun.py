@@ -12,7 +12,7 @@ import pytest
 
 from pwan.app import main
 from pwan.bench.rows import Row, read_rows
-from pwan.devices.torchrun import crew
+from pwan.lightning.processes import assemble
 
 ROOT = Path(__file__).parents[2]
 CELL = [
@@ -90,17 +90,18 @@ def test_another_number_of_devices_is_told(tmp_path: Path) -> None:
 def test_a_trial_that_fails_on_a_rank_is_one_failed_row(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(
         "import os, datetime\n"
-        "import pwan.devices.ranks as ranks\n"
-        "ranks.TIMEOUT = datetime.timedelta(seconds=15)\n"  # what a rank that gave up leaves the other one to
+        "if 'RANK' in os.environ:\n"
+        "    import pwan.lightning.processes as processes\n"
+        "    processes.TIMEOUT = datetime.timedelta(seconds=15)\n"  # what a rank that gave up leaves the other one to
         "if os.environ.get('RANK') == '1':\n"
-        "    import pwan.registration.dealt as dealt\n"
-        "    real, calls = dealt.take_part, []\n"
+        "    import pwan.lightning.module as module\n"
+        "    real, calls = module._register_on, []\n"
         "    def part(*arguments):\n"
         "        calls.append(1)\n"
         "        if len(calls) == 1:\n"
         "            raise MemoryError('of rank 1')\n"
-        "        real(*arguments)\n"
-        "    dealt.take_part = part\n"
+        "        return real(*arguments)\n"
+        "    module._register_on = part\n"
     )
     paths = os.pathsep.join([str(tmp_path), str(ROOT / "src")])
     said = finished(command("method.pwan.steps=3", "trainer=ddp", f"output={tmp_path / 'out'}", path=paths))
@@ -127,8 +128,8 @@ def test_a_rank_that_is_killed_ends_all(tmp_path: Path) -> None:
     assert process.returncode != 0 and "SIGKILL" in said
 
 
-def test_no_crew_without_torchrun_or_alone_and_one_machine_only() -> None:
-    assert crew({}) is None
-    assert crew({"TORCHELASTIC_RUN_ID": "x", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}) is None
-    with pytest.raises(ValueError, match="started 4 processes, 2 of them on this machine; expected all on one machine"):
-        crew({"TORCHELASTIC_RUN_ID": "x", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2"})
+def test_no_crew_without_torchrun_or_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert assemble() is None
+    for name, value in {"TORCHELASTIC_RUN_ID": "x", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}.items():
+        monkeypatch.setenv(name, value)
+    assert assemble() is None

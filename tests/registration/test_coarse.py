@@ -15,7 +15,7 @@ from pwan import lightning, shapes
 from pwan.bench.trials import _OnTheWay
 from pwan.normalisation import matches_whole_source
 from pwan.problem import FAILED, OK, Progress, RegistrationProblem, RegistrationResult, mean_squared_error
-from pwan.registration import coarse, dealt
+from pwan.registration import coarse
 from pwan.registration.pipeline import Registration
 from pwan.registration.settings import PwanSettings
 from pwan.synthesis import SynthesisSettings, make_problem
@@ -226,7 +226,7 @@ def test_points_dealt_over_ranks_begin_from_the_same_guess() -> None:
     given = replace(given, guess=truth_of(given))
     settings = PwanSettings(**SMALL)
     plain = coarse.register(given, settings, seeds=[0])
-    shared = dealt.register(given, settings, seeds=[0], devices=["cpu", "cpu"], dtype=torch.float64)
+    shared = lightning.register(given, settings, seeds=[0], devices=2, accelerator="cpu", precision=64)
     torch.testing.assert_close(shared.transformed, plain.transformed, atol=0.01, rtol=0)
 
 

@@ -219,7 +219,7 @@ def assemble() -> Crew | None:
 
 @contextmanager
 def joined(fabric: Fabric) -> Iterator[Ranks]:
-    """This process in the group that Lightning has formed, with one thread on the CPU; none leaves before all are done.
+    """This process in the group that Lightning has formed, with one thread on the CPU.
 
     The group's threads end with the last reference to it. A thread that still holds a tensor when the interpreter
     ends aborts the process.
@@ -228,7 +228,6 @@ def joined(fabric: Fabric) -> Iterator[Ranks]:
     try:
         with threads(1):
             yield ranks
-        ranks.sum(torch.zeros(1, dtype=torch.float32, device=fabric.device))
     finally:
         ranks.leave()
         dist.destroy_process_group()
@@ -275,7 +274,9 @@ def _work(fabric: Fabric, given: Any, observer: Observer | None = None) -> Any:
     with joined(fabric) as ranks:
         work, arguments = fabric.broadcast(given)
         more = {} if observer is None else {"observer": observer}
-        return work(ranks, str(fabric.device), *arguments, **more)
+        result = work(ranks, str(fabric.device), *arguments, **more)
+        fabric.barrier()  # none leaves before all are done
+        return result
 
 
 def _live(fabric: Fabric, folder: Path, line: Connection | None, variables: dict[str, str]) -> None:
