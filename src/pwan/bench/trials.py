@@ -239,7 +239,10 @@ def devices_of(method: str, trainer: TrainerSettings) -> dict[str, Any]:
             processes.check_size(trainer.devices, trainer.num_nodes)
         elif trainer.accelerator != "gpu":
             return chosen
-        return {"devices": devices_here(trainer.devices, trainer.accelerator) * trainer.num_nodes, **chosen}
+        return {
+            "devices": devices_here(trainer.devices, trainer.accelerator, "accelerator") * trainer.num_nodes,
+            **chosen,
+        }
     if not torch.cuda.is_available():
         raise ValueError("trainer=gpu needs a GPU, but torch finds none here; take trainer=loop")
     return {"devices": devices_here(trainer.devices, "gpu")[:1]}  # whichever takes a trial, its row is the same

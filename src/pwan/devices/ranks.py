@@ -202,16 +202,16 @@ def _ascending_keys(values: Tensor) -> Tensor:
     return torch.where(bits < 0, bits ^ largest, bits).to(torch.int64)
 
 
-def devices_here(count: int, kind: Literal["auto", "gpu", "cpu"] = "auto") -> list[str]:
+def devices_here(count: int, kind: Literal["auto", "gpu", "cpu"] = "auto", name: str = "kind") -> list[str]:
     """The names, as torch spells them, of ``count`` devices of this machine.
 
-    "auto" takes GPUs where there are enough, else the CPU, once for each rank.
+    "auto" takes GPUs where there are enough, else the CPU, once for each rank. The user calls the kind by ``name``.
 
     Raises:
         ValueError: GPUs are asked for and there are fewer.
     """
     found = torch.cuda.device_count()
     if kind == "gpu" and found < count:
-        raise ValueError(f"kind=gpu needs {count} GPUs, but there are {found}; take fewer devices, or kind=cpu")
+        raise ValueError(f"{name}=gpu needs {count} GPUs, but there are {found}; take fewer devices, or {name}=cpu")
     gpus = kind == "gpu" or (kind == "auto" and found >= count)
     return [f"cuda:{k}" if gpus else "cpu" for k in range(count)]

@@ -284,4 +284,4 @@ def _check_precision(precision: Any) -> None:
 def _names(devices: int, num_nodes: int, accelerator: str) -> list[str]:
     """The devices of all ranks; one device alone is the CPU where nothing else is asked for."""
     kind: Any = "cpu" if accelerator == "auto" and devices * num_nodes == 1 else accelerator
-    return devices_here(devices, kind) * num_nodes
+    return devices_here(devices, kind, "accelerator") * num_nodes

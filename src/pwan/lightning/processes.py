@@ -81,11 +81,7 @@ def launch(
     """
     if crew is not None and len(devices) > 1:
         return crew.call(work, devices, arguments, num_nodes, observer)
-    if num_nodes > 1:
-        raise ValueError(
-            f"num_nodes={num_nodes} needs processes that torchrun or srun has started on each machine, but this one "
-            "was started alone; docs/many_devices.md has the commands"
-        )
+    check_size(len(devices) // num_nodes, num_nodes)
     if current_process().daemon:
         raise ValueError(f"{len(devices)} devices cannot be used by a process of a pool; take workers=1")
     method = START_METHODS[strategy] or ("fork" if hasattr(sys, "ps1") else "forkserver")
@@ -130,8 +126,13 @@ def check_size(devices: int, num_nodes: int) -> None:
     """Refuse other numbers than those of the crew.
 
     Raises:
-        ValueError: there are more or fewer processes than devices on all machines together.
+        ValueError: there are more or fewer processes than devices on all machines together, or none on the others.
     """
+    if crew is None and num_nodes > 1:
+        raise ValueError(
+            f"num_nodes={num_nodes} needs processes that torchrun or srun has started on each machine, but this one "
+            "was started alone; docs/many_devices.md has the commands"
+        )
     if crew is not None and devices * num_nodes not in (1, crew.size):
         nodes = f" and trainer.num_nodes is {num_nodes}" if num_nodes > 1 else ""
         raise ValueError(
