@@ -18,7 +18,7 @@ SECOND = re.compile(r"(?:[.;,)\]]|``) (?:and )?([A-Za-z_]\w*): ")
 ERROR = re.compile(r"\w*(?:Error|Fault|Interrupt|Exit)")
 SEVERAL = re.compile(r"[a-z_]\w*(?:, [a-z_]\w*)+: ")
 # being rewritten elsewhere; the names of rooms or modules below src/pwan
-PENDING = ("registration", "api.py", "lightning.py", "pointfiles", "app/config.py")
+PENDING = ("registration", "api.py", "lightning", "pointfiles", "app/config.py")
 
 Definition = ast.ClassDef | ast.FunctionDef
 

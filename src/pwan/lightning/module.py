@@ -9,6 +9,7 @@ transform's optimiser is stepped through it: ``trainer.global_step`` is the numb
 from __future__ import annotations
 
 import signal
+import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -222,7 +223,11 @@ def _fit_on(
     ranks: Ranks, device: str, module: PwanModule, how: dict[str, Any], observer: Observer | None = None
 ) -> RegistrationResult:
     module.observer = observer
-    return fit(module, **how)
+    try:
+        return fit(module, **how)
+    finally:
+        if "wandb" in sys.modules:  # a forked process ends without the handlers by which W&B closes its run
+            sys.modules["wandb"].finish()
 
 
 def register(

@@ -1,4 +1,4 @@
-"""The command line started by torchrun: points of a registration on its processes, and trials beside each other."""
+"""The command line started by torchrun, or by Slurm's srun as far as its variables go, on one machine and on two."""
 
 from __future__ import annotations
 
@@ -6,13 +6,18 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+import torch.distributed as dist
+from lightning_fabric.plugins.environments.lightning import find_free_network_port
 
 from pwan.app import main
 from pwan.bench.rows import Row, read_rows
-from pwan.lightning.processes import assemble
+from pwan.lightning.processes import Crew, assemble
 
 ROOT = Path(__file__).parents[2]
 CELL = [
@@ -21,14 +26,17 @@ CELL = [
 ]
 
 
-def command(*arguments: str, processes: int = 2, sweep: bool = False, path: str = "") -> subprocess.Popen[str]:
-    """The command line, under torchrun for more than one process."""
-    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
+def command(
+    *arguments: str, processes: int = 2, sweep: bool = False, path: str = "", launcher: Sequence[str] = (), **more: str
+) -> subprocess.Popen[str]:
+    """The command line, under torchrun for more than one process; with more variables."""
+    alone = ("--standalone", "--nproc-per-node", str(processes))
+    start = ["-m", "torch.distributed.run", *(launcher or alone)] if processes > 1 or launcher else []
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TORCHELASTIC")}
     return subprocess.Popen(
-        [sys.executable, *(launcher if processes > 1 else []), "run.py", *(["-m"] if sweep else []), *CELL, *arguments],
+        [sys.executable, *start, "run.py", *(["-m"] if sweep else []), *CELL, *arguments],
         cwd=ROOT,
-        env={**environment, "OMP_NUM_THREADS": "1", **({"PYTHONPATH": path} if path else {})},
+        env={**environment, "OMP_NUM_THREADS": "1", **({"PYTHONPATH": path} if path else {}), **more},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -126,6 +134,41 @@ def test_a_rank_that_is_killed_ends_all(tmp_path: Path) -> None:
     process = command(*arguments, path=os.pathsep.join([str(tmp_path), str(ROOT / "src")]))
     said = last_words(process)
     assert process.returncode != 0 and "SIGKILL" in said
+
+
+@pytest.mark.parametrize("starter", ["torchrun", "srun"])
+def test_two_machines_have_the_points_of_one(starter: str, tmp_path: Path) -> None:
+    """Both stand on this machine: two agents of torchrun, or two tasks with Slurm's variables."""
+    cell = ["method=[pwan]", "trials=1", "method.pwan.steps=20", "trainer=lightning", "trainer.precision=64"]
+    port = find_free_network_port()
+    agent = ["--nnodes", "2", "--nproc-per-node", "1", "--rdzv-backend", "c10d", "--local-addr", "127.0.0.1"]
+    agent += ["--rdzv-id", "pwan", "--rdzv-endpoint", f"127.0.0.1:{port}"]
+    job = {"JOB_ID": "1", "STEP_ID": "0", "NTASKS": "2", "NTASKS_PER_NODE": "1", "NNODES": "2", "NODELIST": "127.0.0.1"}
+    running = []
+    for node in range(2):
+        task = {f"SLURM_{name}": value for name, value in {**job, "PROCID": f"{node}", "NODEID": f"{node}"}.items()}
+        how: dict[str, Any] = {"launcher": agent}
+        if starter == "srun":
+            how = {"processes": 1, "MASTER_PORT": f"{port}", "SLURM_LOCALID": "0", **task}
+        two = command(*cell, "trainer.num_nodes=2", f"output={tmp_path / 'two'}", **how, GLOO_SOCKET_IFNAME="lo")
+        running.append(two)
+    said = [finished(process) for process in running]
+    assert sorted("pwan: 1 trials run" in words for words in said) == [False, True]  # rank 0 alone speaks
+    here(*cell, f"output={tmp_path / 'one'}")
+    (two,), (one,) = read_rows(tmp_path / "two"), read_rows(tmp_path / "one")
+    assert two["device"] == "cpu cpu" and abs(two["mse_unrefined"] - one["mse_unrefined"]) < 1e-12
+    moved = [
+        np.load(next((tmp_path / name).glob("points/*/0.npz")))["transformed_unrefined"] for name in ("one", "two")
+    ]
+    np.testing.assert_allclose(*moved, rtol=0, atol=1e-10)
+
+
+def test_ranks_with_different_versions_of_torch_are_told() -> None:
+    store = dist.HashStore()
+    for rank, version in enumerate(["2.13.0", "2.12.1"]):
+        store.set(f"pwan/torch/{rank}", version)
+    with pytest.raises(ValueError, match=r"different versions of torch, 2\.13\.0, 2\.12\.1; install one on all"):
+        Crew(store, 0, 2, "torchrun").call(print, ["cpu", "cpu"], (), 1, None)
 
 
 def test_no_crew_without_torchrun_or_alone(monkeypatch: pytest.MonkeyPatch) -> None:
