@@ -23,7 +23,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from multiprocessing import Pipe, active_children, current_process, set_forkserver_preload
+from multiprocessing import (
+    Pipe,
+    active_children,
+    current_process,
+    get_all_start_methods,
+    get_start_method,
+    set_forkserver_preload,
+    set_start_method,
+)
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -47,6 +55,7 @@ from pwan.problem import Observer, Progress
 
 TIMEOUT = timedelta(seconds=45)  # how long a rank waits for another one; the death of one is usually noticed at once
 START_METHODS = {"auto": None, "ddp_spawn": "spawn", "ddp_notebook": "fork"}
+GUARD = "does so below `if __name__ == '__main__':`, since each rank reads it too"
 POLL_SECONDS = 0.05  # between two looks at what others do; chosen by eye
 # variables that tell Lightning and torch of ranks
 _TOLD = ("MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "GROUP_RANK", "LOCAL_RANK", "TORCHELASTIC_USE_AGENT_STORE")
@@ -72,7 +81,7 @@ def launch(
         num_nodes: machines, each of which has the same number of ranks.
         strategy: how Lightning starts processes here: "ddp_spawn"; "ddp_notebook", which forks this one; "auto" forks
             this one where Python is interactive, as Lightning wants it, and else a server that has loaded all, since
-            loading Lightning takes seconds (2 ranks, 2 busy cores: 30 s spawned, 0.3 s from the second launch on).
+            loading Lightning takes seconds (2 ranks on 2 busy cores: 30 s spawned, 1 s from the second launch on).
         observer: given to rank 0's work as ``observer``; it is called in this process.
 
     Raises:
@@ -85,28 +94,22 @@ def launch(
     if current_process().daemon:
         raise ValueError(f"{len(devices)} devices cannot be used by a process of a pool; take workers=1")
     method = START_METHODS[strategy] or ("fork" if hasattr(sys, "ps1") else "forkserver")
-    set_forkserver_preload([__name__.replace("processes", "module")])
     ours, theirs = Pipe()
-    with tempfile.TemporaryDirectory(prefix="pwan-ranks-") as folder, _variables(), ThreadPoolExecutor(1) as pool:
-        torch.save((work, arguments), Path(folder) / "work")
-        fabric = _fabric(devices, start_method=method)
-        before, line = active_children(), None if observer is None else theirs
-        running = pool.submit(
-            fabric.launch,
-            _live,  # type: ignore[arg-type]
-            Path(folder),
-            line,
-            dict(os.environ),
-        )
+    with tempfile.TemporaryDirectory(prefix="pwan-ranks-") as name, _unaware(), ThreadPoolExecutor(1) as pool:
+        folder, before = Path(name), active_children()
+        torch.save((work, arguments), folder / "work")
+        rank = _Rank(folder, None if observer is None else theirs, dict(os.environ))
+        running = pool.submit(_fabric(devices, start_method=method).launch, rank)
         try:
             while not running.done():
                 _serve(ours, observer, running)
             running.result()
         except (ProcessRaisedException, ProcessExitedException) as error:
-            raise RuntimeError(f"rank {error.error_index} of {len(devices)} failed: {error}") from error
+            hint = "" if (folder / "begun").exists() else "; a script that takes several devices " + GUARD
+            raise RuntimeError(f"rank {error.error_index} of {len(devices)} failed: {error}{hint}") from error
         finally:
             _end(before, running)
-        result = torch.load(Path(folder) / "result", map_location="cpu", weights_only=False)
+        result = torch.load(folder / "result", map_location="cpu", weights_only=False)
     if isinstance(result, ValueError):
         raise result
     return result
@@ -280,21 +283,37 @@ def _work(fabric: Fabric, given: Any, observer: Observer | None = None) -> Any:
         return result
 
 
-def _live(fabric: Fabric, folder: Path, line: Connection | None, variables: dict[str, str]) -> None:
-    """The life of a rank that was started here."""
-    global spawned
-    spawned = True
-    os.environ.update(variables)  # a server that forks has those of its own start
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # comes by Ctrl-C to all, and where the process that waits has died
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    first = fabric.global_rank == 0
-    given = torch.load(folder / "work", map_location="cpu", weights_only=False) if first else None
-    try:
-        result = _work(fabric, given, _Far(line) if first and line is not None else None)
-    except ValueError as error:  # which all refuse alike
-        result = error
-    if first:
-        torch.save(result, folder / "result")
+@dataclass
+class _Rank:
+    """The life of a rank that was started here.
+
+    Attributes:
+        folder: with the work, and for the result.
+        line: to who observes rank 0, if anybody.
+        variables: of the environment; a server that forks has those of its own start.
+    """
+
+    folder: Path
+    line: Connection | None
+    variables: dict[str, str]
+
+    def __call__(self, fabric: Fabric) -> None:
+        global spawned
+        spawned = True
+        os.environ.update(self.variables)
+        (self.folder / "begun").touch()
+        signal.signal(
+            signal.SIGINT, signal.SIG_DFL
+        )  # comes by Ctrl-C to all, and where the process that waits has died
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        first = fabric.global_rank == 0
+        given = torch.load(self.folder / "work", map_location="cpu", weights_only=False) if first else None
+        try:
+            result = _work(fabric, given, _Far(self.line) if first and self.line is not None else None)
+        except ValueError as error:  # which all refuse alike
+            result = error
+        if first:
+            torch.save(result, self.folder / "result")
 
 
 class _Far:
@@ -338,22 +357,34 @@ def _end(before: list[Any], running: Future[Any]) -> None:
 
 @contextmanager
 def _variables(**more: str) -> Iterator[None]:
-    """The environment in which Lightning forms a group. It leaves its own variables there, which would tell it next
-    time that others have started the processes.
+    """More variables of the environment; what Lightning leaves there would tell it next time that others have started
+    the processes.
     """
     before = dict(os.environ)
-    if not more:
-        for name in _TOLD:
-            os.environ.pop(name, None)
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # all are on this machine, whatever its name resolves to
-        os.environ["OMP_NUM_THREADS"] = "1"
-        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))  # for what a server loads
     os.environ.update(more)
     try:
         yield
     finally:
         os.environ.clear()
         os.environ.update(before)
+
+
+@contextmanager
+def _unaware() -> Iterator[None]:
+    """An environment for ranks to be started here, which tells nothing of other ones."""
+    own = get_start_method(allow_none=True)
+    paths = os.pathsep.join(filter(None, sys.path))  # for what a server loads
+    with _variables(OMP_NUM_THREADS="1", PYTHONPATH=paths):
+        for name in _TOLD:
+            os.environ.pop(name, None)
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # all are on this machine, whatever its name resolves to
+        set_forkserver_preload(["pwan.lightning.module"])
+        if own not in (None, *get_all_start_methods()):  # joblib's workers have one that their children do not know
+            set_start_method("spawn", force=True)
+        try:
+            yield
+        finally:
+            set_start_method(own, force=True)
 
 
 def _environment() -> ClusterEnvironment | None:
