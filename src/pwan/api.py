@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, overload
 
 import numpy as np
@@ -142,6 +142,7 @@ def register(
     seed: int = ...,
     observer: Observer | None = ...,
     progress: bool = ...,
+    devices: int = ...,
     **options: Any,
 ) -> Registered[Tensor]: ...
 
@@ -163,6 +164,7 @@ def register(
     seed: int = ...,
     observer: Observer | None = ...,
     progress: bool = ...,
+    devices: int = ...,
     **options: Any,
 ) -> Registered[NDArray[Any]]: ...
 
@@ -183,6 +185,7 @@ def register(
     seed: int = 0,
     observer: Observer | None = None,
     progress: bool = False,
+    devices: int = 1,
     **options: Any,
 ) -> Registered[Any]:
     """Move the source onto the reference, matching all of the smaller set, a given mass, or what is near enough.
@@ -218,6 +221,8 @@ def register(
             ``pwan.methods.cpd.Settings(beta=1.0)`` for "cpd". The classes of all methods stand below.
         observer: called after each step with a :class:`pwan.problem.Progress`.
         progress: whether to show a bar of the steps; in a notebook it is a notebook's bar. It needs tqdm.
+        devices: over how many GPUs, or processes where there are fewer, the points are dealt out; of PWAN's methods, with
+            pytorch-lightning. A script asks for several below ``if __name__ == "__main__":``.
         options: single settings by name, for example ``steps=200``, ``transform="rigid"`` or ``refinement="none"``.
             They are put over ``settings``, or over the method's defaults where there are none.
 
@@ -265,7 +270,12 @@ def register(
         raise ValueError(f"method {method} matches all of both sets; leave mass and distance out")
     seeds = [derive_seed(seed, k, "method") for k in range(len(problem))]
     with progress_bar(observer) if progress else nullcontext(observer) as told:
-        result = methods.run(method, problem, options, over=settings, seeds=seeds, observer=told)
+        drive = partial(methods.run, method, problem, options, over=settings)
+        if devices != 1:
+            with needs("bench", f"devices={devices}", "pytorch_lightning"):
+                from pwan import lightning
+            drive = partial(lightning.register, problem, chosen, devices=devices)
+        result = drive(seeds=seeds, observer=told)
     registered = _like(source, reference, result, single)
     b, a = (None if of is None else of.numpy() for of in (problem.source_weights, problem.reference_weights))
     registered.weights = b, a

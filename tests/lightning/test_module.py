@@ -10,13 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from pytorch_lightning import LightningModule, Trainer
 from pytorch_lightning.callbacks import Callback, ModelCheckpoint
 from pytorch_lightning.loggers import WandbLogger
 
-from pwan import lightning, shapes
+from pwan import lightning, register, shapes
 from pwan.problem import Progress, RegistrationProblem
 from pwan.registration import pipeline
 from pwan.registration.settings import PaperSettings, PwanSettings
@@ -166,3 +167,22 @@ def test_what_ranks_cannot_do_is_said_before_any_is_started(
         lightning.register(problem, settings, seeds=[1, 2], **TWO | how)
     with pytest.raises(ValueError, match=words):
         lightning.fit(lightning.PwanModule(problem, settings, [1, 2]), **TWO | how)
+
+
+def test_the_front_door_takes_several_devices(problem: RegistrationProblem) -> None:
+    source, reference = problem.source.numpy(), problem.reference.numpy()
+    how = {name: value for name, value in SMALL.items() if name != "steps"}
+    told: list[tuple[int, float]] = []
+
+    def observer(progress: Progress) -> None:
+        told.append((progress.step, float(progress.transformed().square().mean())))
+
+    two = register(source, reference, mass=90, steps=3, devices=2, observer=observer, **how)
+    one = register(source, reference, mass=90, steps=3, **how)
+    np.testing.assert_allclose(two.transformed, one.transformed, atol=1e-3)
+    assert [step for step, _ in told] == [1, 2, 3] and len({size for _, size in told}) == 3
+    assert two.potential[0](two.source[0]).shape == (len(source[0]),)
+    with pytest.raises(ValueError, match="this method runs on one device"):
+        register(source, reference, method="cpd", devices=2)
+    with pytest.raises(ValueError, match="devices must be a whole number from 1, got 0"):
+        register(source, reference, devices=0)

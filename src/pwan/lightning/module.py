@@ -28,7 +28,7 @@ from pwan.devices.ranks import Place, Ranks, devices_here
 from pwan.lightning import processes
 from pwan.problem import Observer, Progress, RegistrationProblem, RegistrationResult, mean_squared_error
 from pwan.registration import flexibility
-from pwan.registration.pipeline import Registration
+from pwan.registration.pipeline import Registration, same_case
 from pwan.registration.settings import PwanSettings
 from pwan.registration.setup import check_ranks
 
@@ -248,7 +248,14 @@ def register(
         seeds: one for each problem.
         observer: called after each step.
         how: arguments of :func:`fit`.
+
+    Raises:
+        ValueError: what these devices cannot do, and a batch of which only some problems match all of the source.
     """
+    if not isinstance(settings, PwanSettings):
+        raise ValueError("this method runs on one device; leave devices out, or take a method of PWAN")
+    if len(same_case(problem, settings)) > 1:
+        raise ValueError("a trainer takes problems that all match the whole source, or all a part; register them apart")
     names = _names(how.get("devices", 1), how.get("num_nodes", 1), how.get("accelerator", "auto"))
     if len(names) > 1 and not processes.started():
         _check_precision(how.get("precision", 32))
@@ -288,5 +295,8 @@ def _check_precision(precision: Any) -> None:
 
 def _names(devices: int, num_nodes: int, accelerator: str) -> list[str]:
     """The devices of all ranks; one device alone is the CPU where nothing else is asked for."""
+    for name, number in (("devices", devices), ("num_nodes", num_nodes)):
+        if not isinstance(number, int) or number < 1:
+            raise ValueError(f"{name} must be a whole number from 1, got {number!r}")
     kind: Any = "cpu" if accelerator == "auto" and devices * num_nodes == 1 else accelerator
     return devices_here(devices, kind, "accelerator") * num_nodes
