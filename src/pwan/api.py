@@ -221,8 +221,7 @@ def register(
             ``pwan.methods.cpd.Settings(beta=1.0)`` for "cpd". The classes of all methods stand below.
         observer: called after each step with a :class:`pwan.problem.Progress`.
         progress: whether to show a bar of the steps; in a notebook it is a notebook's bar. It needs tqdm.
-        devices: over how many GPUs, or processes where there are fewer, the points are dealt out; of PWAN's methods, with
-            pytorch-lightning. A script asks for several below ``if __name__ == "__main__":``.
+        devices: GPUs, or processes where there are fewer, over which PWAN's methods deal the points out.
         options: single settings by name, for example ``steps=200``, ``transform="rigid"`` or ``refinement="none"``.
             They are put over ``settings``, or over the method's defaults where there are none.
 
@@ -273,8 +272,8 @@ def register(
         drive = partial(methods.run, method, problem, options, over=settings)
         if devices != 1:
             with needs("bench", f"devices={devices}", "pytorch_lightning"):
-                from pwan import lightning
-            drive = partial(lightning.register, problem, chosen, devices=devices)
+                from pwan.lightning import register as dealt_out
+            drive = partial(dealt_out, problem, chosen, devices=devices)
         result = drive(seeds=seeds, observer=told)
     registered = _like(source, reference, result, single)
     b, a = (None if of is None else of.numpy() for of in (problem.source_weights, problem.reference_weights))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -118,7 +119,8 @@ def test_batches_are_dealt_out_over_gpus_and_rows_do_not_tell_how_many(cell, tmp
     assert made[2]._batches(list(range(5))) == [[0, 1, 2], [3, 4]]
     assert made[1].settings == made[2].settings
     asked = []
-    monkeypatch.setattr(trials.dealt, "register", lambda *a, devices, **k: asked.append(devices))
+    monkeypatch.setattr(trials.pipeline, "register", lambda *a, place, **k: asked.append([place.device]))
+    monkeypatch.setattr(trials.torch.cuda, "device", nullcontext)
     monkeypatch.setattr(trials, "worker_number", lambda: 3)
     task = Task("pwan", {}, (0,), (1,), {}, True, TrainerSettings("gpu", devices=2))
     trials._drive(task, None, None)

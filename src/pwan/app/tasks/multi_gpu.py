@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import resource
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -75,8 +77,10 @@ def measure(ranks: Ranks, device: str, cell: Cell, settings: PwanSettings, steps
     Returns:
         Means a step: seconds_network and seconds_transform (both with their communication), seconds_communication
         (waiting for other ranks included), bytes (that a rank hands to its reductions); mse_initial and mse, of
-        the unrefined source in squared input units; device, by its own name.
+        the unrefined source in squared input units; device, by its own name. Beside them memory, the bytes that the
+        rank which took most had at most, without what the libraries take.
     """
+    before = _peak(device)
     shape = shapes.load(cell.shape, cell.shape_source)
     problem = make_problem(shape, cell.synthesis, seed=cell.seed, trials=[0])
     assert problem.truth is not None
@@ -103,14 +107,24 @@ def measure(ranks: Ranks, device: str, cell: Cell, settings: PwanSettings, steps
         communication += ranks.seconds()
         bar.update()
     bar.close()
+    sent = ranks.bytes_sent - sent
+    (memory,) = ranks.largest(torch.tensor([_peak(device) - before], dtype=torch.float64, device=device))
     return {
         **{f"seconds_{part}": seconds[part] / steps for part in PARTS},
         "seconds_communication": communication / steps,
-        "bytes": (ranks.bytes_sent - sent) // steps,
+        "bytes": sent // steps,
+        "memory": int(memory),
         "mse_initial": float(mean_squared_error(problem.source, problem.truth)),
         "mse": float(mean_squared_error(registration.transformed(solver.transform.parameters.cpu()), problem.truth)),
         "device": _name(device),
     }
+
+
+def _peak(device: str) -> int:
+    """Bytes that this process, or its GPU, has held at most."""
+    if device != "cpu":
+        return torch.cuda.max_memory_allocated(device)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def _name(device: str) -> str:
@@ -155,6 +169,7 @@ def _summary(rows: list[Row], steps: int) -> pd.DataFrame:
                     **{f"seconds_{part}": row[f"seconds_{part}"] for part in PARTS},
                     "communication_share": row["seconds_communication"] / total,
                     "bytes_a_step": row["bytes"],
+                    "memory_mb": row.get("memory", math.nan) / 1e6,
                     "speed_up": first / total,
                     "mse_initial": row["mse_initial"],
                     "mse": row["mse"],
