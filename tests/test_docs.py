@@ -260,3 +260,12 @@ def test_the_new_method_keeps_the_style_of_the_others(clone: Path) -> None:
             [sys.executable, "-m", "ruff", *command, *files], cwd=clone, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_ways_to_start_many_devices_compose(capsys: pytest.CaptureFixture[str]) -> None:
+    found = [words[words.index("run.py") + 1 :] for words in commands("many_devices") if "run.py" in words]
+    assert len(found) == 3
+    for words in found:
+        assert main([*words, "--cfg", "job"], conf=CONF) == 0
+        composed = capsys.readouterr().out
+        assert "name: lightning" in composed and "devices: 4" in composed
