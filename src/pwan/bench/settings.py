@@ -51,7 +51,7 @@ class TrainerSettings:
     devices: int = 1
     num_nodes: int = 1
     accelerator: Literal["auto", "gpu", "cpu"] = "auto"
-    strategy: Literal["auto", "ddp_spawn", "ddp_notebook"] = "auto"
+    strategy: Literal["auto", "ddp_spawn"] = "auto"
     precision: Literal[32, 64] = 32
 
     def __post_init__(self) -> None:

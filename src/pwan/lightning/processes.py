@@ -47,6 +47,7 @@ from lightning_fabric.plugins.environments import (
 )
 from lightning_fabric.plugins.environments.lightning import find_free_network_port
 from lightning_fabric.strategies import DDPStrategy
+from lightning_fabric.strategies.launchers.multiprocessing import _MultiProcessingLauncher
 from torch.multiprocessing import ProcessExitedException, ProcessRaisedException
 
 from pwan.devices.ranks import Ranks
@@ -54,7 +55,7 @@ from pwan.devices.threads import threads
 from pwan.problem import Observer, Progress
 
 TIMEOUT = timedelta(seconds=45)  # how long a rank waits for another one; the death of one is usually noticed at once
-START_METHODS = {"auto": None, "ddp_spawn": "spawn", "ddp_notebook": "fork"}
+START_METHODS: dict[str, Any] = {"auto": "forkserver", "ddp_spawn": "spawn"}
 GUARD = "does so below `if __name__ == '__main__':`, since each rank reads it too"
 POLL_SECONDS = 0.05  # between two looks at what others do; chosen by eye
 # variables that tell Lightning and torch of ranks
@@ -79,9 +80,9 @@ def launch(
         devices: of all ranks: "cpu" for a rank on the CPU with one thread, or "cuda:0" and the like.
         arguments: what can be pickled.
         num_nodes: machines, each of which has the same number of ranks.
-        strategy: how Lightning starts processes here: "ddp_spawn"; "ddp_notebook", which forks this one; "auto" forks
-            this one where Python is interactive, as Lightning wants it, and else a server that has loaded all, since
-            loading Lightning takes seconds (2 ranks on 2 busy cores: 30 s spawned, 1 s from the second launch on).
+        strategy: how Lightning starts processes here: "ddp_spawn", each afresh; "auto" forks a server that has loaded
+            all, since loading Lightning takes seconds (2 ranks on 2 busy cores: 30 s spawned, 1 s from the second
+            launch on).
         observer: given to rank 0's work as ``observer``; it is called in this process.
 
     Raises:
@@ -93,13 +94,12 @@ def launch(
     check_size(len(devices) // num_nodes, num_nodes)
     if current_process().daemon:
         raise ValueError(f"{len(devices)} devices cannot be used by a process of a pool; take workers=1")
-    method = START_METHODS[strategy] or ("fork" if hasattr(sys, "ps1") else "forkserver")
     ours, theirs = Pipe()
     with tempfile.TemporaryDirectory(prefix="pwan-ranks-") as name, _unaware(), ThreadPoolExecutor(1) as pool:
         folder, before = Path(name), active_children()
         torch.save((work, arguments), folder / "work")
         rank = _Rank(folder, None if observer is None else theirs, dict(os.environ))
-        running = pool.submit(_fabric(devices, start_method=method).launch, rank)
+        running = pool.submit(_fabric(devices, start_method=START_METHODS[strategy]).launch, rank)
         try:
             while not running.done():
                 _serve(ours, observer, running)
@@ -258,13 +258,24 @@ def _fabric(devices: Sequence[str], num_nodes: int = 1, start_method: Any = "pop
         accelerator=here[0].type,
         devices=len(here) if here[0].type == "cpu" else [device.index or 0 for device in here],
         num_nodes=num_nodes,
-        strategy=_Quiet(start_method=start_method, timeout=TIMEOUT),
+        strategy=_Strategy(start_method=start_method, timeout=TIMEOUT),
         plugins=None if start_method == "popen" else [LightningEnvironment()],
     )
 
 
-class _Quiet(DDPStrategy):
+class _Launcher(_MultiProcessingLauncher):
+    """Works in a notebook too: neither a spawned process nor a server that forks knows of the session."""
+
+    is_interactive_compatible = True
+
+
+class _Strategy(DDPStrategy):
     """Forms the group without a word, and without a further wrapping of what tells of errors."""
+
+    def _configure_launcher(self) -> None:
+        super()._configure_launcher()
+        if self._start_method != "popen":
+            self._launcher = _Launcher(self, start_method=self._start_method)
 
     def setup_environment(self) -> None:
         hook = sys.excepthook
