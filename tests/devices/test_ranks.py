@@ -23,7 +23,8 @@ from pwan.app import main
 from pwan.bench.rows import read_rows
 from pwan.bench.settings import TrainerSettings
 from pwan.devices.ranks import Place, Ranks, _ascending_keys, devices_here
-from pwan.lightning.processes import _fabric, joined, launch
+from pwan.lightning.group import fabric_of, joined
+from pwan.lightning.processes import launch
 from pwan.problem import Progress, RegistrationProblem
 from pwan.registration import pipeline
 from pwan.registration.pipeline import Registration
@@ -284,7 +285,7 @@ def test_a_rank_that_dies_ends_the_others_with_an_error(tmp_path: Path) -> None:
 def member(rank: int, port: int) -> Iterator[Ranks]:
     """This process in a group of two that Lightning forms."""
     os.environ |= {"LOCAL_RANK": str(rank), "MASTER_PORT": str(port)}
-    fabric = _fabric(["cpu", "cpu"])
+    fabric = fabric_of(["cpu", "cpu"])
     fabric.launch()
     with joined(fabric) as ranks:
         yield ranks

@@ -161,7 +161,7 @@ def test_checkpoints_logger_bar_and_a_callback_work_on_two_ranks(tmp_path: Path)
 def test_what_ranks_cannot_do_is_said_before_any_is_started(
     how: dict[str, Any], words: str, problem: RegistrationProblem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pwan.lightning.processes.Fabric", None)
+    monkeypatch.setattr("pwan.lightning.group.Fabric", None)
     settings = replace(PwanSettings(**SMALL), **how.pop("settings", {}))
     with pytest.raises(ValueError, match=words):
         lightning.register(problem, settings, seeds=[1, 2], **TWO | how)

@@ -17,7 +17,8 @@ from lightning_fabric.plugins.environments.lightning import find_free_network_po
 
 from pwan.app import main
 from pwan.bench.rows import Row, read_rows
-from pwan.lightning.processes import Crew, assemble
+from pwan.lightning.crew import Crew, assemble
+from pwan.lightning.group import fabric_of, variables
 
 ROOT = Path(__file__).parents[2]
 CELL = [
@@ -99,8 +100,8 @@ def test_a_trial_that_fails_on_a_rank_is_one_failed_row(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(
         "import os, datetime\n"
         "if 'RANK' in os.environ:\n"
-        "    import pwan.lightning.processes as processes\n"
-        "    processes.TIMEOUT = datetime.timedelta(seconds=15)\n"  # what a rank that gave up leaves the other one to
+        "    import pwan.lightning.group as group\n"
+        "    group.TIMEOUT = datetime.timedelta(seconds=15)\n"  # what a rank that gave up leaves the other one to
         "if os.environ.get('RANK') == '1':\n"
         "    import pwan.lightning.module as module\n"
         "    real, calls = module._register_on, []\n"
@@ -169,6 +170,12 @@ def test_ranks_with_different_versions_of_torch_are_told() -> None:
         store.set(f"pwan/torch/{rank}", version)
     with pytest.raises(ValueError, match=r"different versions of torch, 2\.13\.0, 2\.12\.1; install one on all"):
         Crew(store, 0, 2, "torchrun").call(print, ["cpu", "cpu"], (), 1, None)
+
+
+def test_ranks_are_started_from_a_notebook_too() -> None:
+    for method in ("forkserver", "spawn"):
+        with variables():
+            assert fabric_of(["cpu", "cpu"], start_method=method).strategy.launcher.is_interactive_compatible
 
 
 def test_no_crew_without_torchrun_or_alone(monkeypatch: pytest.MonkeyPatch) -> None:

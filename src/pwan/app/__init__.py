@@ -52,9 +52,10 @@ def main(arguments: Sequence[str], *, conf: Path) -> int:
     if not {"TORCHELASTIC_RUN_ID", "SLURM_STEP_ID"} & set(os.environ):  # torch is not loaded before it is needed
         return _main(arguments, conf)
     from pwan.lightning import processes
+    from pwan.lightning.crew import assemble
 
     try:
-        crew = processes.crew = processes.assemble()
+        crew = processes.crew = assemble()
     except (ValueError, RuntimeError) as error:
         print(f"error: {error}", file=sys.stderr)
         return WRONG_INPUT

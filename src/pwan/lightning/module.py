@@ -25,7 +25,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset
 
 from pwan.devices.ranks import Place, Ranks, devices_here
-from pwan.lightning import processes
+from pwan.lightning import group, processes
 from pwan.problem import Observer, Progress, RegistrationProblem, RegistrationResult, mean_squared_error
 from pwan.registration import flexibility
 from pwan.registration.pipeline import Registration, same_case
@@ -137,7 +137,7 @@ class DealtOut(DDPStrategy):
     """
 
     def __init__(self, **how: Any) -> None:
-        super().__init__(**{"timeout": processes.TIMEOUT, **how})
+        super().__init__(**{"timeout": group.TIMEOUT, **how})
 
     def configure_ddp(self) -> None:
         pass
@@ -192,7 +192,7 @@ def fit(
         "enable_model_summary": False,
         "enable_checkpointing": any("Checkpoint" in type(c).__name__ for c in callbacks),
     }
-    with processes.quiet():
+    with group.quiet():
         runner = pl.Trainer(max_epochs=1, callbacks=list(callbacks), **{**defaults, **trainer})
         with warnings.catch_warnings(), _ends_of_ours():
             # the loader hands out step numbers, there is nothing to load in parallel; and an iterable has no length
