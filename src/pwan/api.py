@@ -264,8 +264,7 @@ def register(
         reference_weights=_weights("reference_weights", reference_weights, x, x_faces),
     )
     problem = _limited(problem, mass, distance, landmarks, seed, single)
-    limited = mass is not None or distance is not None
-    if limited and getattr(chosen, "type", None) == "complete":
+    if (mass is not None or distance is not None) and getattr(chosen, "type", None) == "complete":
         raise ValueError(f"method {method} matches all of both sets; leave mass and distance out")
     seeds = [derive_seed(seed, k, "method") for k in range(len(problem))]
     with progress_bar(observer) if progress else nullcontext(observer) as told:

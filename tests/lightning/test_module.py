@@ -154,6 +154,8 @@ def test_checkpoints_logger_bar_and_a_callback_work_on_two_ranks(tmp_path: Path)
         ({"devices": 200}, "points cannot be dealt out over 200 ranks; take fewer ranks"),
         ({"precision": "16-mixed"}, "precision=32 or 64, got 16-mixed"),
         ({"num_nodes": 2}, "num_nodes=2 needs processes that torchrun or srun has started on each machine"),
+        ({"strategy": "fsdp"}, "strategy must be auto or ddp_spawn, got 'fsdp'"),
+        ({"accelerator": "tpu"}, "accelerator must be auto, gpu or cpu, got 'tpu'"),
         ({"accelerator": "gpu", "devices": 99}, "accelerator=gpu needs 99 GPUs, but there are"),
         ({"settings": {"parametrisation": "free", "refinement": "none"}}, "parametrisation=free cannot be dealt out"),
     ],

@@ -298,5 +298,7 @@ def _names(devices: int, num_nodes: int, accelerator: str) -> list[str]:
     for name, number in (("devices", devices), ("num_nodes", num_nodes)):
         if not isinstance(number, int) or number < 1:
             raise ValueError(f"{name} must be a whole number from 1, got {number!r}")
+    if accelerator not in ("auto", "gpu", "cpu"):
+        raise ValueError(f"accelerator must be auto, gpu or cpu, got {accelerator!r}")
     kind: Any = "cpu" if accelerator == "auto" and devices * num_nodes == 1 else accelerator
     return devices_here(devices, kind, "accelerator") * num_nodes

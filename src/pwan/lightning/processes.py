@@ -77,6 +77,8 @@ def launch(
         return crew.call(work, devices, arguments, num_nodes, observer)
     if current_process().daemon:
         raise ValueError(f"{len(devices)} devices cannot be used by a process of a pool; take workers=1")
+    if strategy not in START_METHODS:
+        raise ValueError(f"strategy must be {' or '.join(START_METHODS)}, got {strategy!r}; the points are dealt out")
     ours, theirs = Pipe()
     with tempfile.TemporaryDirectory(prefix="pwan-ranks-") as name, _unaware(), ThreadPoolExecutor(1) as pool:
         folder, before = Path(name), active_children()
