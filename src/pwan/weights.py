@@ -74,10 +74,15 @@ def weighted_quantile(values: np.ndarray, weights: np.ndarray | None, share: flo
 def weights_of_rows(weights: Tensor, rows: Tensor) -> Tensor:
     """(B, k) the weights (B, n) of some rows (B, k), so scaled that these carry their share k / n of all the mass."""
     taken, k = weights.gather(1, rows), rows.shape[1]
-    due = weights.sum(1, keepdim=True) * k / weights.shape[1]  # (B, 1)
-    there = taken.sum(1, keepdim=True)
+    return carrying(taken, taken.sum(1), weights.sum(1) * k / weights.shape[1], k)
+
+
+def carrying(weights: Tensor, there: Tensor, due: Tensor | float, count: int) -> Tensor:
+    """Weights (B, k) of some of ``count`` points that carry ``there`` (B,), so scaled that these carry ``due``, (B,) or
+    a number."""
+    there, due = there[:, None], due[:, None] if isinstance(due, Tensor) else due
     # where chance took none of the points with mass, those taken stand for them
-    return torch.where(there > 0, taken * (due / there), due / k)
+    return torch.where(there > 0, weights * (due / there), due / count)
 
 
 def own_dimension(points: np.ndarray) -> int:

@@ -51,13 +51,16 @@ CASES: dict[str, tuple[dict[str, float], dict[str, Any]]] = {
     "partial, mass, pairs": (PARTIAL, {"pull": 10.0}),
     "partial, mass, weights": (PARTIAL, {}),
     "partial, learned, weights": (PARTIAL, {"threshold": "learned"}),
+    "noise, mass, parts": (NOISE, {"update_points": 70}),
+    "partial, weights, parts": (PARTIAL, {"update_points": 100}),
     "complete, weights": ({}, {"type": "complete", "refinement": "none"}),
 }
 
 
 def problem_of(name: str) -> RegistrationProblem:
     """Of the cases that say so with known pairs, of points of both ranks, or with weights of all points."""
-    problem = make_problem(shapes.load("torus"), SynthesisSettings(points=61, **CASES[name][0]), seed=0, trials=[0])
+    points = 151 if "parts" in name else 61  # of fewer an update sees all
+    problem = make_problem(shapes.load("torus"), SynthesisSettings(points=points, **CASES[name][0]), seed=0, trials=[0])
     if "weights" in name:
         generator = torch.Generator().manual_seed(2)
         y, x = (
@@ -136,7 +139,9 @@ def penalised(ranks: Ranks) -> list[list[float]]:
     settings = PwanSettings(**SMALL | {"penalty": "max", "kappa": 1.0})
     registration = Registration(some_problem(60), settings, [0, 1], Place(ranks))
     slopes = torch.zeros(ranks.size, 3)
-    slopes[ranks.rank] = registration.solver.game.loss.penalty_slope(torch.tensor([[1.0, 2.0, 2.0]]))
+    slopes[ranks.rank] = registration.solver.game.loss.penalty_slope(
+        torch.tensor([[1.0, 2.0, 2.0]]), registration.solver.game.sample.seen
+    )
     return ranks.sum(slopes)[0].tolist()
 
 

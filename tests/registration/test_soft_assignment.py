@@ -70,26 +70,46 @@ def test_samples_of_large_sets_are_the_same_share_of_both(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("sigma", [0.03, 0.1, 1.0])
-def test_a_kernel_of_near_pairs_gives_the_products_of_all_pairs(sigma: float) -> None:
+@pytest.mark.parametrize("many", [0, 10**9])
+def test_a_kernel_gives_the_products_of_all_pairs(monkeypatch: pytest.MonkeyPatch, sigma: float, many: int) -> None:
+    monkeypatch.setattr(soft, "MANY", many)
     generator = torch.Generator().manual_seed(0)
     y, x = (torch.randn(2, n, 3, generator=generator, dtype=torch.float64) for n in (300, 400))
     x[0, :20] = y[0, :20]  # no distance at all
     u, v = (torch.rand(2, n, 2, generator=generator, dtype=torch.float64) for n in (300, 400))
     kernel = torch.exp(-0.5 * (y[:, :, None] - x[:, None]).square().sum(-1) / sigma**2)
-    to_source, to_reference = soft._kernel(y, x, sigma)
-    torch.testing.assert_close(to_source(v), kernel @ v, rtol=1e-9, atol=1e-4)
-    torch.testing.assert_close(to_reference(u), kernel.mT @ u, rtol=1e-9, atol=1e-4)
-    assert (soft._near_pairs(y[0], x[0], sigma) is not None) == (sigma < 1.0)
+    to_source, to_reference = soft._kernel(y, x, sigma, rooms_for(y))
+    near = soft._near_pairs(y[0], x[0], sigma) is not None
+    assert near == (sigma < 1.0 and many == 0)
+    exact = {"rtol": 1e-9 if near else 1e-3, "atol": 1e-4}  # all pairs are in float32
+    torch.testing.assert_close(to_source(v), kernel @ v, **exact)
+    torch.testing.assert_close(to_reference(u), kernel.mT @ u, **exact)
 
 
-def test_each_problem_of_a_batch_decides_for_itself_whether_it_holds_near_pairs_alone() -> None:
+def rooms_for(points: torch.Tensor) -> list[torch.Tensor]:
+    return [torch.empty(0, dtype=torch.float32) for _ in points]
+
+
+def test_what_float32_hardly_holds_costs_no_time_and_no_number() -> None:
+    y, x = (torch.linspace(0, 1, 3 * n, dtype=torch.float64).view(1, n, 3) for n in (150, 160))
+    to_source, _ = soft._kernel(y, x + 10.0, 0.1, rooms_for(y))
+    found = to_source(torch.ones(1, 160, 1, dtype=torch.float64))
+    tiny = torch.finfo(torch.float32).tiny  # below it numbers are a hundred times slower
+    assert float(found.max()) < 1e-30 and float(found.min()) > tiny
+
+
+def test_each_problem_of_a_batch_decides_for_itself_whether_it_holds_near_pairs_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(soft, "MANY", 0)
     generator = torch.Generator().manual_seed(0)
     y, x = (torch.randn(2, n, 3, generator=generator, dtype=torch.float64) for n in (200, 300))
     y[1], x[1] = 0.05 * y[1], 0.05 * x[1]  # all near each other
     v = torch.rand(2, 300, 1, generator=generator, dtype=torch.float64)
-    together = soft._kernel(y, x, 0.1)[0](v)
+    together = soft._kernel(y, x, 0.1, rooms_for(y))[0](v)
     for k in range(2):
-        assert torch.equal(soft._kernel(y[k : k + 1], x[k : k + 1], 0.1)[0](v[k : k + 1]), together[k : k + 1])
+        alone = soft._kernel(y[k : k + 1], x[k : k + 1], 0.1, rooms_for(y[:1]))[0](v[k : k + 1])
+        assert torch.equal(alone, together[k : k + 1])
 
 
 def test_few_points_far_apart_are_still_fitted() -> None:
@@ -104,7 +124,7 @@ def test_few_points_far_apart_are_still_fitted() -> None:
 
 def test_a_kernel_of_points_that_left_the_finite_is_not_searched_for_near_pairs() -> None:
     y, x = torch.full((1, 10, 3), math.nan, dtype=torch.float64), torch.rand(1, 12, 3, dtype=torch.float64)
-    to_source, _ = soft._kernel(y, x, 0.03)
+    to_source, _ = soft._kernel(y, x, 0.03, rooms_for(y))
     assert bool(to_source(torch.ones(1, 12, 1, dtype=torch.float64)).isnan().all())
 
 

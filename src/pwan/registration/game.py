@@ -5,6 +5,7 @@ L + C, for B problems at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -14,7 +15,7 @@ from pwan.devices.ranks import Place
 from pwan.registration.energy import Energy
 from pwan.registration.loss import Loss
 from pwan.registration.optimisers import network_optimiser, transform_optimiser
-from pwan.registration.sample import Sample, spread
+from pwan.registration.sample import Sample, Seen, spread
 from pwan.registration.schedule import Schedule
 from pwan.registration.settings import PwanSettings
 from pwan.registration.setup import Setup, architecture, move_network
@@ -27,7 +28,7 @@ ESCAPE = 100.0  # a source point this many times farther out than any point was 
 class Outcome(NamedTuple):
     """What a turn has computed of each problem, over all ranks; each (B,)."""
 
-    loss: Tensor  # before the last update of the potential, in units of mass times length
+    loss: Tensor  # before the last update of the potential (of each part), in units of mass times length
     gradient_norm: Tensor  # the largest one of the potential, where the last update took a penalty
     threshold: Tensor  # the distance threshold in force
     left: Tensor  # 1 where a source point has left the surroundings of both sets or is not finite, else 0
@@ -77,7 +78,16 @@ class Game:
         self.network = PotentialNetwork(architecture(settings), self.transform.dimension, seeds)
         move_network(self.network, device, place.dtype)
         masses = setup.masses.own(place)
-        self.sample = Sample(self.transform, self.reference, masses, self.network, setup.sizes, seeds, place.ranks)
+        self.sample = Sample(
+            self.transform,
+            self.reference,
+            masses,
+            self.network,
+            setup.sizes,
+            seeds,
+            place.ranks,
+            settings.update_points,
+        )
         self.loss = Loss(setup, settings, schedule, self.sample, place)
         self.trained = [self.network.parameters, *([self.loss.h] if setup.learned else [])]
         self.network_optimiser = network_optimiser(self.trained, settings)
@@ -90,6 +100,7 @@ class Game:
     def turn(
         self,
         u: int,
+        before: int,
         update_transform: Callable[[], Any] | None = None,
         on_part: Callable[[str], Any] | None = None,
     ) -> Outcome:
@@ -99,16 +110,22 @@ class Game:
 
         Args:
             u: updates of the potential.
+            before: those of the turns before, by which each sees another part of the points.
             update_transform: see :meth:`pwan.registration.solver.Solver.step`.
             on_part: the same; called with "network" alone.
         """
         sample, theta = self.sample, self.transform.parameters
         alpha, beta = sample.reference_features, self.network.features(sample.points)  # as the network sees them
         both = torch.cat((alpha, beta), 1)
-        gradient_norm = torch.zeros_like(self.loss.h)
+        parts = [both if part.rows is None else both.index_select(1, part.rows) for part in sample.parts]
+        losses, gradient_norm = [], torch.zeros_like(self.loss.h)
         for k in range(u):  # potential learning
-            loss, norms = self.update_potential(both, self.loss.takes_penalty(k))
+            at = (before + k) % len(parts)
+            loss, norms = self.update_potential(parts[at], sample.parts[at], self.loss.takes_penalty(k))
+            losses.append(loss * spread(sample.seen.totals[1] / sample.parts[at].totals[1], loss))
             gradient_norm = gradient_norm if norms is None else norms.amax(1)
+        of_each_part = losses[-len(parts) :]
+        loss = torch.stack(of_each_part).mean(0)
         if on_part:
             on_part("network")
         gradient, threshold = self.loss_gradient(both[:, alpha.shape[1] :])  # dL / dtheta
@@ -121,26 +138,27 @@ class Game:
         left = ~(sample.points.abs().amax((1, 2)) < self.limit)  # (B,), true for NaN
         return Outcome(loss, *self.ranks.largest(gradient_norm, threshold, left.to(theta.dtype)))
 
-    def update_potential(self, features: Tensor, penalised: bool) -> tuple[Tensor, Tensor | None]:
+    def update_potential(self, features: Tensor, seen: Seen, penalised: bool) -> tuple[Tensor, Tensor | None]:
         """Update w (or w and h) by ascending the gradient of L less the penalty.
 
         Args:
-            features: (B, q + r, F) of the points that this rank sees, the reference first.
+            features: (B, q + r, F) of this rank's points of ``seen``, the reference first.
+            seen: a part of the sample.
             penalised: whether the penalty is taken.
 
         Returns:
-            L (B,) of this rank's points before the update, and with the penalty the gradient norms (B, q + r).
+            L (B,) of these points before the update, and with the penalty the gradient norms (B, q + r).
         """
-        q, total = self.sample.reference_features.shape[1], self.sample.totals[1]
+        q, total = seen.q, seen.totals[1]
         found: Objective
 
         def slope_of_loss(output: Tensor) -> Tensor:
             nonlocal found
-            found = self.loss(output[:, :q], output[:, q:])
+            found = self.loss(output[:, :q], output[:, q:], seen)
             slope = torch.cat((found.reference_slope, found.source_slope), 1)  # (B, q + r)
             return slope.mul_(spread(-1.0 / total, slope))  # ascent
 
-        penalty = self.loss.penalty_slope if penalised else None
+        penalty = partial(self.loss.penalty_slope, seen=seen) if penalised else None
         _, norms = self.network.accumulate_gradient(features, slope_of_loss, penalty, self.network_gradient)
         gradients = [self.network_gradient]
         if found.threshold_slope is not None:
@@ -153,9 +171,10 @@ class Game:
     def loss_gradient(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """dL / dtheta (B, P, D) and the threshold (B,) of the source points that this rank sees; features (B, r, F)."""
         output, slope = self.network.output_and_gradient(features)
-        found = self.loss(output[:, :0], output)  # the reference does not move
+        seen = self.sample.seen
+        found = self.loss(output[:, :0], output, seen)  # the reference does not move
         # dL/dT(y_j), Eqs. grad_mass and grad_dis, for point masses that sum to 1: 1/r each, if they are equal
-        at_points = found.source_slope[..., None] * slope / spread(self.sample.totals[1], slope)  # (B, n, D)
+        at_points = found.source_slope[..., None] * slope / spread(seen.totals[1], slope)  # (B, n, D)
         if self.span is not None:
             at_points = torch.bmm(at_points, self.span)
         return self.sample.transform.parameter_gradient(at_points), found.threshold

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from pwan.devices.ranks import Place
-from pwan.registration.sample import Sample, spread
+from pwan.registration.sample import Sample, Seen, spread
 from pwan.registration.schedule import Schedule
 from pwan.registration.settings import PwanSettings
 from pwan.registration.setup import Setup
@@ -22,7 +22,7 @@ class Loss:
         setup: of the problems.
         settings: resolved.
         schedule: what is in force at the current step.
-        sample: the points that a step sees.
+        sample: the points that a step sees, of which a loss may see a part.
         place: on which ranks and device.
 
     Attributes:
@@ -43,19 +43,18 @@ class Loss:
             return self.schedule.distance
         return self.h.abs() if self.learned else None
 
-    def __call__(self, reference_output: Tensor, source_output: Tensor, *, of_all: bool = False) -> Objective:
+    def __call__(self, reference_output: Tensor, source_output: Tensor, seen: Seen) -> Objective:
         """L of this rank's points: the sums over the ranks and the largest threshold make it that of all ranks.
 
         Args:
             reference_output: (B, q).
             source_output: (B, r).
-            of_all: whether these are of all points rather than of the sample.
+            seen: which points these are.
         """
-        sample = self.sample
-        masses, totals = (sample.all_masses, sample.all_totals) if of_all else (sample.masses, sample.totals)
+        masses, totals, whole = seen.masses, seen.totals, self.sample.everything.totals
         threshold, mass = self.threshold(), self.mass
         if mass is not None:
-            mass = mass * spread(totals[1] / sample.all_totals[1], mass)
+            mass = mass * spread(totals[1] / whole[1], mass)
         if threshold is not None and mass is not None and self.ranks.rank > 0:
             mass = torch.zeros_like(mass)  # the term h m counts once
         return objective(
@@ -78,11 +77,12 @@ class Loss:
         every = self.settings.penalty_every
         return update == 0 if every == 0 else update % every == 0
 
-    def penalty_slope(self, norms: Tensor) -> Tensor:
-        """From the gradient norms (B, n) of this rank's points to the penalty's derivative with respect to each."""
+    def penalty_slope(self, norms: Tensor, seen: Seen) -> Tensor:
+        """From the gradient norms (B, n) of this rank's points, which are those of ``seen``, to the penalty's
+        derivative with respect to each."""
         kappa = self.settings.kappa
         if self.settings.penalty == "mean":  # over the points of all ranks
-            return (norms - 1.0).clamp_(min=0.0).mul_(2.0 * kappa / sum(self.sample.sizes))
+            return (norms - 1.0).clamp_(min=0.0).mul_(2.0 * kappa / sum(seen.sizes))
         largest_here, at = norms.max(1, keepdim=True)  # (B, 1)
         (largest,) = self.ranks.largest(largest_here)
         # where several ranks have it, the first one's counts

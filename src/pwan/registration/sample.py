@@ -1,10 +1,14 @@
-"""The points of both sets that a step sees: all of them, or a sample that each step draws anew. Not in the paper."""
+"""The points of both sets that a step sees: all of them, or a sample that each step draws anew; and the parts of these
+that one update of the potential after the other sees. Not in the paper.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -14,9 +18,10 @@ from pwan.problem import RegistrationProblem
 from pwan.randomness import numpy_generator
 from pwan.registration.settings import PwanSettings
 from pwan.transport.potential import PotentialNetwork
-from pwan.weights import weights_of_rows
+from pwan.weights import carrying, weights_of_rows
 
 SHAPE = 10  # points of either set that a smaller sample of the first stage does not fall short of
+LEAST_OF_PART = 50  # points of either set that an update of the potential sees at least, where there are as many
 
 
 class Sizes(NamedTuple):
@@ -54,6 +59,26 @@ def spread(total: float | Tensor, values: Tensor) -> float | Tensor:
     return total.to(values).view(-1, *(1,) * (values.ndim - 1)) if isinstance(total, Tensor) else total
 
 
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """Points of both sets that a loss is of: all, those of a step's sample, or a part of them.
+
+    Attributes:
+        sizes: of all ranks together.
+        masses: of this rank's points.
+        totals: of the masses of all ranks, the reference first; a number or (B,) each.
+        q: how many of this rank's points are the reference's.
+        rows: of a part, among this rank's points of the sample, the reference first and the source behind it; None
+            where it is all of them.
+    """
+
+    sizes: Sizes
+    masses: Masses
+    totals: tuple[float | Tensor, float | Tensor]
+    q: int
+    rows: Tensor | None = None
+
+
 class Sample:
     """What a step sees of the points of this rank.
 
@@ -67,11 +92,12 @@ class Sample:
         sizes: of all points.
         seeds: one for each problem.
         ranks: the processes that share the points.
+        update_points: points of both sets together that an update of the potential sees, about; 0 for all.
 
     Attributes:
-        sizes: of the sample.
-        masses: of its points of this rank. totals: of its masses, of all ranks, the reference first.
-        all_totals: the same of all points.
+        everything: all points.
+        seen: those of the sample.
+        parts: of the sample, which the updates of the potential see one after the other.
         transform: T_theta of the source points in the sample, with the parameters of all.
         points: (B, n, D) where these are, as of the last :meth:`move`.
         reference_features: (B, m, F) the network's features of the reference points in the sample.
@@ -86,10 +112,11 @@ class Sample:
         sizes: Sizes,
         seeds: Sequence[int],
         ranks: Ranks,
+        update_points: int,
     ) -> None:
         self.all_points, self.reference, self.network = transform, reference, network
-        self.all_sizes, self.all_masses, self.seeds, self.ranks = sizes, masses, seeds, ranks
-        self.all_totals = masses.totals(sizes, ranks)
+        self.seeds, self.ranks, self.update_points = seeds, ranks, update_points
+        self.everything = Seen(sizes, masses, masses.totals(sizes, ranks), reference.shape[1])
         self.size = 0  # source points that are asked for, of all ranks together
 
     def resize(self, size: int, step: int) -> bool:
@@ -104,18 +131,17 @@ class Sample:
         """
         if size == self.size:
             return False
-        self.size, self.share = size, size / self.all_sizes.r
+        self.size, self.share = size, size / self.everything.sizes.r
         self.draws = [
             [Draws(of_set.shape[1], self.share, (seed, "sample", name, self.ranks.rank)) for seed in self.seeds]
             for name, of_set in (("source", self.all_points.source), ("reference", self.reference))
         ]
-        self.sizes = Sizes(*(sum(Draws.size_of(n, self.share) for n in self.ranks.parts(n)) for n in self.all_sizes))
-        self.transform, self.masses, self.totals = self.all_points, self.all_masses, self.all_totals
+        self.transform, self.seen = self.all_points, self.everything
         if self.share == 1.0:
             self.reference_features, self.points = self.network.features(self.reference), self.transform.points()
         else:
             self.draw(step)
-            self.totals = self.masses.totals(self.sizes, self.ranks)  # every draw carries as much
+        self.parts = self._cut()
         return True
 
     def draw(self, step: int) -> None:
@@ -130,19 +156,62 @@ class Sample:
         masses = Masses(
             *(
                 None if weights is None else weights_of_rows(weights, rows)
-                for weights, rows in zip(self.all_masses, (reference, source), strict=True)
+                for weights, rows in zip(self.everything.masses, (reference, source), strict=True)
             )
         )
         if self.transform is self.all_points:  # the first draw of this size
             self.transform, self.reference_features, self.points = drawn, features, drawn.points()
-            self.masses = masses
+            whole = self.everything.sizes
+            sizes = Sizes(*(sum(Draws.size_of(n, self.share) for n in self.ranks.parts(count)) for count in whole))
+            self.seen = Seen(
+                sizes, masses, masses.totals(sizes, self.ranks), features.shape[1]
+            )  # every draw carries as much
             return
-        for kept, new in zip(self.masses, masses, strict=True):
+        for kept, new in zip(self.seen.masses, masses, strict=True):
             if kept is not None and new is not None:
                 kept.copy_(new)
         self.transform.copy_points(drawn)
         self.reference_features.copy_(features)
         self.move()
+        if len(self.parts) > 1 and any(weights is not None for weights in masses):
+            self.parts = self._cut()
+
+    def _cut(self) -> list[Seen]:
+        """The parts of the sample: each point in one of them, each of them all over both sets. Of all points they are
+        the same ones however these are dealt out."""
+        count = self._part_count()
+        if count == 1:
+            return [self.seen]
+        own = self.reference_features.shape[1], self.points.shape[1]
+        labels = [
+            part_of_each(total, count)[self.ranks.slice(total)] if self.share == 1.0 else part_of_each(n, count)
+            for total, n in zip(self.seen.sizes, own, strict=True)
+        ]
+        here = torch.from_numpy(np.array([np.bincount(of_set, minlength=count) for of_set in labels]))
+        return [
+            self._part([torch.from_numpy(np.flatnonzero(of_set == k)) for of_set in labels], Sizes(*sizes))
+            for k, sizes in enumerate(self.ranks.sum(here)[0].T.tolist())
+        ]
+
+    def _part_count(self) -> int:
+        sizes = self.seen.sizes
+        if not self.update_points or self.reference.is_cuda:  # a GPU is as fast with all of them
+            return 1
+        return max(1, min(round(sum(sizes) / self.update_points), min(sizes) // LEAST_OF_PART))
+
+    def _part(self, rows: list[Tensor], sizes: Sizes) -> Seen:
+        """Of rows of this rank's points; with masses so scaled that the part carries its share of all."""
+        masses, totals = [], []
+        for of_set, part, whole, weights, total in zip(
+            rows, sizes, self.seen.sizes, self.seen.masses, self.seen.totals, strict=True
+        ):
+            totals.append(part / whole * total)
+            if weights is not None:
+                (there,) = self.ranks.sum(weights[:, of_set].sum(1))
+                weights = carrying(weights[:, of_set], there, totals[-1], part)
+            masses.append(weights)
+        behind = self.reference_features.shape[1] + rows[1]
+        return Seen(sizes, Masses(*masses), (totals[0], totals[1]), len(rows[0]), torch.cat((rows[0], behind)))
 
     def move(self) -> None:
         """Bring the source points to where the transform has them now."""
@@ -163,6 +232,13 @@ def sample_size(settings: PwanSettings, sizes: Sizes, *, first_stage: bool) -> i
         # a far smaller reference still shows its shape
         size = min(size, max(settings.sample_first, SHAPE * sizes.r // min(sizes)))
     return size
+
+
+def part_of_each(n: int, count: int) -> np.ndarray:
+    """Which of ``count`` parts each of n points belongs to, (n,): of as many adjacent points each to another one, by
+    chance, since points are often in some order."""
+    rounds = np.tile(np.arange(count), (-(-n // count), 1))
+    return np.asarray(numpy_generator(0, "parts", n, count).permuted(rounds, axis=1).ravel()[:n])
 
 
 class Draws:

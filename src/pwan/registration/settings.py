@@ -12,6 +12,7 @@ from pwan.settings import check_ranges
 LARGE = 10_000  # source points up to which a step sees all of them
 SAMPLE_FIRST = 2000  # of more, how many a step of the first stage sees
 SAMPLE = 5000  # and a later one
+UPDATE_POINTS = 500  # of both sets together that an update of the potential sees (benchmarks/README.md)
 RIGID_RATE = 0.1  # of implicit steps
 PULL = 3.0  # of landmarks: 1 leaves a turned set in part where it was, 10 gains nothing but follows a wrong one more
 
@@ -67,6 +68,9 @@ class PwanSettings:
         sample_first: the same of the first stage, which brings the sets together: the later ones need more points to
             come as near as with all. 0 for as many as later; None for ``SAMPLE_FIRST`` where ``sample`` is None and
             more than ``LARGE`` points are there, else 0.
+        update_points: points of both sets together that one network update sees: the points of a step fall into parts
+            of about this size, each of them all over both sets, which the updates see one after the other. The
+            transform's update sees all points of the step. 0 sees all in each; and so it is on a GPU, which is as fast.
         reach: of the mass type with its exact threshold, in the stages after the first: a matched point farther than
             this, and than two spacings of the reference, from its partner is no longer moved; 0 for off. Two samples of
             one surface differ by chance in the number of points on a limb, and mass would flow along it to make up for
@@ -138,6 +142,7 @@ class PwanSettings:
     coarse_steps: int = 0
     sample: int | None = None
     sample_first: int | None = None
+    update_points: int = UPDATE_POINTS
     reach: float = 0.2
     tolerance: float = 0.0
     distance_start: float = 0.2
@@ -169,7 +174,7 @@ class PwanSettings:
             ),
             at_least_zero=(
                 *("features", "sample", "steps", "warmup", "penalty_every", "stages", "nearest_steps"),
-                *("coarse_steps", "sample_first"),
+                *("coarse_steps", "sample_first", "update_points"),
                 *("reach", "kappa", "coherence", "affine_penalty", "pull", "tolerance", "distance_start", "clip"),
                 "activation_slope",
             ),
@@ -263,6 +268,7 @@ class PaperSettings(PwanSettings):
     rank: int | None = 500
     sample: int | None = 0
     sample_first: int | None = 0
+    update_points: int = 0
     refinement: Literal["soft", "nearest", "none"] = "nearest"
     nearest_of: Literal["source", "reference"] = "source"
 

@@ -6,7 +6,7 @@ is never to be credited to PWAN.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -32,10 +32,13 @@ Product = Callable[[Tensor], Tensor]
 SOFT_POINTS = 3000
 SAMPLES = 4
 SOFTER = 0.3  # of the stiffness of PWAN's steps: what is left to do is small
-# near pairs alone are held
+FEWEST = 100  # source points from which on what is next to nothing is left out, and float32 is enough
+LEAST = -80.0  # exponent: float32 holds smaller numbers too, but at a hundredth of the speed
+# near pairs alone are held:
 CUT = 5.0  # within so many sigmas
-SPARSE = 0.1  # where they are at most this share of all pairs
-DENSE = 100  # of so many source points at least
+MANY = 2_000_000  # of so many pairs at least
+SPARSE = 0.04  # where they are at most this share of all pairs
+LOOKED_AT = 200  # source points by which the share is told
 SOFT_REFERENCE = 12_000  # of the reference at most so many, whatever the share: a body in a whole street's scan
 
 
@@ -149,7 +152,7 @@ def _anneal(
     y, x = _take(source, rows), _take(reference.to(dtype), picks)
     a, b = (_masses(of, at, points) for of, at, points in zip(weights, (picks, rows), (x, y), strict=True))
     total = b.sum(1, keepdim=True)  # (B, 1, 1)
-    ones = torch.ones_like(y[..., :1])
+    ones, ones_of_x = torch.ones_like(y[..., :1]), torch.ones_like(x[..., :1])
     design = torch.cat((y, ones), -1) if basis is None else torch.cat((y, ones, _take(basis, rows)), -1)  # (B, n, p)
     fitted_y, fitted = y, design  # what the fit of a step goes over
     if pull is not None:
@@ -162,18 +165,20 @@ def _anneal(
     if transform.kind == "rigid":
         current = torch.cat((transform.affine(initial), transform.translation(initial)), 1).to(dtype)
     kept_mass = None if mass is None else (mass.to(dtype) * share).minimum(total.flatten())
+    rooms = [y.new_empty(0, dtype=torch.float32) for _ in y]
     for step in range(settings.steps):
         annealed = step / max(1, settings.steps - 1)
         sigma = settings.sigma_start * (settings.sigma_end / settings.sigma_start) ** annealed
         moved = torch.bmm(design, current)
-        to_source, to_reference = _kernel(moved, x, sigma)
-        v = torch.ones_like(x[..., :1])
+        to_source, to_reference = _kernel(moved, x, sigma, rooms)
+        v = ones_of_x
         for _ in range(settings.scalings):
             u = 1.0 / (to_source(a * v) + settings.slack)  # (B, n, 1)
             v = 1.0 / (to_reference(b * u) + settings.slack)  # (B, q, 1)
-        sent = u * to_source(a * v)  # (B, n, 1) what each source point sends of its mass
+        sent, image = (u * to_source(a * v * torch.cat((ones_of_x, x), -1))).tensor_split([1], -1)
+        # sent (B, n, 1): how much of its mass each source point sends; image (B, n, D): where to, times that
         kept = b if kept_mass is None else largest_share(sent[..., 0], kept_mass, b[..., 0])[..., None]
-        weight, image = sent * kept, u * to_source(a * v * x) * kept  # (B, n, 1); (B, n, D), times the weight
+        weight, image = sent * kept, image * kept
         if pull is not None:
             of_pairs = total * pull.strength * sigma * pull.weights.to(dtype)
             weight = torch.cat((weight, of_pairs), 1)
@@ -201,15 +206,16 @@ def _anneal(
     return current.to(initial.dtype)
 
 
-def _kernel(moved: Tensor, x: Tensor, sigma: float) -> tuple[Product, Product]:
+def _kernel(moved: Tensor, x: Tensor, sigma: float, rooms: Sequence[Tensor]) -> tuple[Product, Product]:
     """The products with exp(-d^2 / (2 sigma^2)) between points (B, n, D) and (B, q, D), and with its transpose: from
     (B, q, k) to (B, n, k), and back. On the CPU only near pairs are held where that saves most of the work, which each
-    problem decides for itself."""
+    problem decides for itself; all pairs lie in its room, a float32 tensor that is kept from step to step, since new
+    memory costs more than what is computed there."""
     if moved.device.type != "cpu":
-        return _all_pairs(moved, x, sigma)
+        return _all_pairs(moved, x, sigma, None)
     each = [
-        _near_pairs(of_source, of_reference, sigma) or _all_pairs(of_source[None], of_reference[None], sigma)
-        for of_source, of_reference in zip(moved, x, strict=True)
+        _near_pairs(of_source, of_reference, sigma) or _all_pairs(of_source[None], of_reference[None], sigma, room)
+        for of_source, of_reference, room in zip(moved, x, rooms, strict=True)
     ]
 
     def product(side: int, values: Tensor) -> Tensor:
@@ -218,22 +224,38 @@ def _kernel(moved: Tensor, x: Tensor, sigma: float) -> tuple[Product, Product]:
     return partial(product, 0), partial(product, 1)
 
 
-def _all_pairs(moved: Tensor, x: Tensor, sigma: float) -> tuple[Product, Product]:
-    kernel = torch.cdist(moved, x, compute_mode="donot_use_mm_for_euclid_dist").square_()
-    kernel.mul_(-0.5 / sigma**2).exp_()  # (B, n, q)
-    return partial(torch.bmm, kernel), partial(torch.bmm, kernel.mT)
+def _all_pairs(moved: Tensor, x: Tensor, sigma: float, room: Tensor | None) -> tuple[Product, Product]:
+    if room is not None and moved.shape[1] >= FEWEST:
+        kernel = _in_single(moved / sigma, x / sigma, room)
+    else:
+        kernel = torch.cdist(moved, x, compute_mode="donot_use_mm_for_euclid_dist").square_()
+        kernel.mul_(-0.5 / sigma**2).exp_()  # (B, n, q)
+
+    def product(matrix: Tensor, values: Tensor) -> Tensor:
+        return torch.bmm(matrix, values.to(matrix)).to(values)
+
+    return partial(product, kernel), partial(product, kernel.mT)
+
+
+def _in_single(y: Tensor, x: Tensor, room: Tensor) -> Tensor:
+    """exp(-d^2 / 2) in float32, written into ``room``, with the exponent <y, x> - |y|^2 / 2 - |x|^2 / 2 as one product.
+    Its error is some 1e-4, which the sum over many pairs hides."""
+    y_half, x_half = (-0.5 * of_set.square().sum(-1, keepdim=True) for of_set in (y, x))
+    left = torch.cat((y, y_half, torch.ones_like(y_half)), -1).float()
+    right = torch.cat((x, torch.ones_like(x_half), x_half), -1).float()
+    return torch.bmm(left, right.mT, out=room).clamp_(LEAST, 0.0).exp_()
 
 
 def _near_pairs(y: Tensor, x: Tensor, sigma: float) -> tuple[Product, Product] | None:
-    """The same of one problem, (n, D) and (q, D), without the pairs whose value is next to nothing; None where too many
-    are left, or none at all, or points have left the finite, or are so few that a fit rests on what is next to
-    nothing."""
-    if len(y) < DENSE or not bool(y.isfinite().all()):
+    """The same of one problem, (n, D) and (q, D), without the pairs whose value is next to nothing; None where all of
+    them are few, too many are left, or none at all, or points have left the finite."""
+    if len(y) < FEWEST or len(y) * len(x) < MANY or not bool(y.isfinite().all()):
         return None
-    source_tree, reference_tree = KDTree(y.numpy()), KDTree(x.numpy())
-    if not 0 < source_tree.count_neighbors(reference_tree, CUT * sigma) <= SPARSE * len(y) * len(x):
+    reference_tree, some = KDTree(x.numpy()), y[:: max(1, len(y) // LOOKED_AT)].numpy()
+    near = KDTree(some).count_neighbors(reference_tree, CUT * sigma)
+    if not 0 < near <= SPARSE * len(some) * len(x):
         return None
-    lengths = source_tree.sparse_distance_matrix(reference_tree, CUT * sigma, output_type="coo_matrix")
+    lengths = KDTree(y.numpy()).sparse_distance_matrix(reference_tree, CUT * sigma, output_type="coo_matrix")
     kernel = csr_array(lengths)  # keeps zeros
     kernel.data = np.exp(kernel.data**2 * (-0.5 / sigma**2))
 

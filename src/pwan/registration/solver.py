@@ -112,12 +112,13 @@ class Solver:
             self._begin_stage(stage)
         self.game.sample.draw(self.steps_done)
         first = self.steps_done == 0
-        updates = self.settings.updates + (self.settings.warmup if first else 0)
-        turn = partial(self.game.turn, updates, update_transform, on_part)
+        u, warmup = self.settings.updates, self.settings.warmup
+        updates, before = (u + warmup, 0) if first else (u, warmup + self.steps_done * u)
+        turn = partial(self.game.turn, updates, before, update_transform, on_part)
         captured = self.may_capture and not (first or update_transform or on_part)
         outcome = self.captured(turn) if captured else turn()
         record = {  # copies: the next step writes into these tensors
-            "loss": outcome.loss / spread(self.game.sample.totals[1], outcome.loss),
+            "loss": outcome.loss / spread(self.game.sample.seen.totals[1], outcome.loss),
             "threshold": outcome.threshold.clone(),
             "gradient_norm": outcome.gradient_norm.clone(),
         }
@@ -174,14 +175,16 @@ class Solver:
         """Threshold in force and mass transported, each (B,) on the CPU, by the potential as it is now, for a transform
         with these parameters (B, P, D). All ranks must ask together."""
         points = self.transform.points(parameters.to(self.place.device))
-        outputs = (  # chunk by chunk, since the features of all points together may be too large
-            [self.network.output(self.network.features(chunk)) for chunk in of_set.split(points_at_once(of_set), 1)]
-            for of_set in (self.game.reference, points)
-        )
-        found = self.game.loss(*(torch.cat(parts, 1) for parts in outputs), of_all=True)
+        of_reference, of_source = (self._output(of_set) for of_set in (self.game.reference, points))
+        found = self.game.loss(of_reference, of_source, self.game.sample.everything)
         (threshold,) = self.ranks.largest(found.threshold)
         (transported,) = self.ranks.sum(found.source_share.sum(1))
         return threshold.cpu(), transported.cpu()
+
+    def _output(self, points: Tensor) -> Tensor:
+        """Of the network at points (B, n, D): (B, n); chunk by chunk, since all features together may be too large."""
+        chunks = points.split(points_at_once(points), 1)
+        return torch.cat([self.network.output(self.network.features(chunk)) for chunk in chunks], 1)
 
     def potential(self, k: int) -> PotentialNetwork:
         """The network of problem k as it is now, on the CPU."""

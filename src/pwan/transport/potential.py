@@ -61,9 +61,12 @@ class PotentialNetwork:
 
     Attributes:
         parameters: (B, P) all weights of each network in one row, so that one optimiser step or one sum over ranks
-            handles everything; ``layers`` are views into it.
+            handles everything.
+        layers: views into it, of a piece that a pass handles.
         frequencies: (B, D, m) the fixed matrices of the Fourier features, or None.
     """
+
+    layers: tuple[list[Tensor], list[Tensor], Tensor, Tensor]
 
     def __init__(
         self, architecture: Architecture, dimension: int, seeds: Sequence[int], device: torch.device | None = None
@@ -126,6 +129,7 @@ class PotentialNetwork:
         for first in range(0, b, problems):
             of_these = slice(first, first + problems)
             part = self._part(of_these)
+            part.layers = part._views(part.parameters)
             for start in range(0, n, points):
                 yield part, (of_these, slice(start, start + points))
 
@@ -159,7 +163,7 @@ class PotentialNetwork:
 
     def _forward(self, features: Tensor) -> list[Tensor]:
         """The features and the outputs of all hidden layers."""
-        weights, biases, _, _ = self._views(self.parameters)
+        weights, biases, _, _ = self.layers
         hidden = [features]
         for weight, bias in zip(weights, biases, strict=True):
             hidden.append(
@@ -168,14 +172,14 @@ class PotentialNetwork:
         return hidden
 
     def _output(self, hidden: list[Tensor]) -> Tensor:
-        _, _, weight, bias = self._views(self.parameters)
+        _, _, weight, bias = self.layers
         last = self.architecture.widths[-1]
         out = _rowwise(hidden[-1], weight[..., :last]).add_(bias)
         return out.add_(_rowwise(hidden[2], weight[..., last:])) if self.skip else out  # (B, n)
 
     def _backward(self, hidden: list[Tensor], scale: Tensor | None = None) -> list[Tensor]:
         """delta_k = do/d(pre-activation of layer k), first layer first; times scale (B, n, 1) where that is given."""
-        weights, _, output, _ = self._views(self.parameters)
+        weights, _, output, _ = self.layers
         slope, last = self.architecture.slope, self.architecture.widths[-1]
         if scale is not None:
             output = scale * output  # (B, n, out)
@@ -190,7 +194,7 @@ class PotentialNetwork:
         return deltas
 
     def _input_gradient(self, features: Tensor, deltas: list[Tensor]) -> Tensor:
-        return self._jacobian_transposed(features, torch.bmm(deltas[0], self._views(self.parameters)[0][0].mT))
+        return self._jacobian_transposed(features, torch.bmm(deltas[0], self.layers[0][0].mT))
 
     def output(self, features: Tensor) -> Tensor:
         """The network's output o, (B, n, F) to (B, n)."""
@@ -266,7 +270,7 @@ class PotentialNetwork:
     def _add_penalised_gradient(
         self, out: Tensor, hidden: list[Tensor], deltas: list[Tensor], column: Tensor, tangent: Tensor
     ) -> None:
-        weights = self._views(self.parameters)[0]
+        weights = self.layers[0]
         d_weights, d_biases, d_output, d_bias = self._views(out)
         last = self.architecture.widths[-1]
         for k, weight in enumerate(weights):
