@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from pwan.registration.flexibility import Fit
 from pwan.scans.folder import stem, suffixes
 from pwan.trust.signs import Signs
 from pwan.trust.verdict import Measured, judge, settled, unevenness
@@ -36,6 +37,13 @@ def test_what_both_sets_leave_is_doubted():
     """Arms that were left out of both by an estimate, while the rest fits."""
     assert judge(replace(GOOD, beyond=(0.5, 0.1))).trusted  # a part onto a whole
     assert "in both sets 25% or more lie far" in judge(replace(GOOD, beyond=(0.25, 0.27))).warnings[0]
+
+
+def test_no_more_mass_is_asked_for_where_all_is_matched() -> None:
+    left = replace(GOOD, fit=Fit(1.0, 9.0, 0.1), beyond=(0.25, 0.27))
+    for of_smaller, asked in ((0.9, True), (1.0, False)):
+        said = " ".join(judge(replace(left, of_smaller=of_smaller)).warnings)
+        assert "landmarks=" in said and ("give mass=" in said) == asked
 
 
 def test_below_a_stated_confidence_nothing_is_called_good():

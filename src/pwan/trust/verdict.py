@@ -25,6 +25,7 @@ FEWEST_UNEVEN = 4 * NEIGHBOURS  # points of both sets: of fewer that neighbour i
 UNEVEN_POINTS = 20_000  # about so many points of the source are looked at
 SETTLED_SHARE = 0.1  # change of the discrepancy over itself, up to which it is the potential's noise
 SETTLED_SHARE_OF_LARGEST = 0.03  # change of the discrepancy over its largest value, up to which it is noise
+ALL = 0.999  # of the smaller set: with so much matched no larger mass can be given
 HALF = 0.45  # of the smaller set: with less matched by an estimate, most of the answer is extrapolated
 FOLDED = 0.01  # share of points at which the map turns space inside out
 BEYOND = 3.0  # spacings of the reference from the other set, from which on a point is said to lie apart
@@ -166,12 +167,13 @@ def judge(measured: Measured) -> Verdict:
             f"than {BEYOND:g} spacings from the other set"
         )
     if min(measured.beyond) >= BOTH:
+        advice = "" if measured.of_smaller >= ALL else "; if both show all of the same thing, give mass= of all"
         warnings.append(
             f"in both sets {min(measured.beyond):.0%} or more lie far from the other one: the same part was probably "
-            "left out of both, such as a limb that moved far; if both show all of the same thing, give mass= of all"
+            f"left out of both, such as a limb that moved far{advice}"
         )
     if measured.fit is not None:
-        _judge_fit(measured.fit, warnings)
+        _judge_fit(measured.fit, measured.of_smaller >= ALL, warnings)
     if measured.at_bound and measured.tail > TAIL * max(measured.residual, measured.spacing):
         warnings.append(
             "all of the smaller set was matched, and some of it lies far from any partner: give a smaller mass"
@@ -206,14 +208,14 @@ def _judge_confidence(signs: Signs, confidence: float, sentences: list[str], war
         warnings.append(f"only {confidence:.0%} of registrations with such measures are right: {why}")
 
 
-def _judge_fit(fit: Fit, warnings: list[str]) -> None:
+def _judge_fit(fit: Fit, all_matched: bool, warnings: list[str]) -> None:
     """Add what is left uncovered, and what was torn."""
     if fit.distance > UNCOVERED:
         side, other = ("reference", "moved source") if fit.reference > fit.source else ("moved source", "reference")
+        advice = "" if all_matched else "mass= if all is in both sets, or "
         warnings.append(
             f"one in twenty of the matched points of the {side} lies {fit.distance:.2g} spacings or more from the "
-            f"{other}: a part was left behind, such as a limb that moved far; give mass= if all is in both sets, or "
-            "landmarks= for what moved"
+            f"{other}: a part was left behind, such as a limb that moved far; give {advice}landmarks= for what moved"
         )
     if fit.stretch > TORN:
         warnings.append(
