@@ -81,8 +81,10 @@ def cases(half: str) -> Iterator[Case]:
     for name in REAL[half].split():
         real: dict[str, Any] = {"deformation": "partner", "surface": "both", "points": 800}
         yield Case(f"real/{name}", "stay", partial(synthetic, name, seed, 0, **real))
-        by = float(numpy_generator(seed, "turn", name).uniform(20, 180))
-        yield Case(f"real_turned/{name}", "turned", partial(synthetic, name, seed, by, **real))
+        for trial, again in enumerate(("", "_1", "_2") if half == "report" else ("",)):
+            by = float(numpy_generator(seed, "turn", name + again).uniform(20, 180))
+            make = partial(synthetic, name, seed, by, trial=trial, **real)
+            yield Case(f"real_turned/{name}{again}", "turned", make)
     for trial in range(10 if half == "tuning" else 20):
         by = float(np.degrees(Rotation.random(rng=numpy_generator(seed, "pose", trial)).magnitude()))
         partly: dict[str, Any] = {"points": 1000, "keep": 0.8, "deformation_lambda": 50}
