@@ -33,6 +33,7 @@ CONF = ROOT / "conf"
         ("shape=buny", "buny", "bunny"),
         ("shape.name=buny", "buny", "bunny"),
         ("task=benhmark", "benhmark", "benchmark"),
+        ("task=regster source=a.ply reference=b.ply", "regster", "register"),
         ("experiment=fish_precision shape.source=packaged options.upddates=3", "upddates", "updates"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
 from pathlib import Path
@@ -89,7 +90,8 @@ def test_what_is_left_is_shown_with_the_one_command_that_may_do_better(tmp_path,
     left, again = found["far_from_the_other_set"], found["may_do_better"]
     assert left["spacings"] == 3 and left["source"]["share"] < 0.02 < left["reference"]["share"]
     assert left["reference"]["together"] > 0.9 and len(left["reference"]["centre"]) == 3
-    assert again["command"].startswith(f"pwan register {tmp_path / 'a.npy'}") and again["command"] in page
+    begins = f"python run.py task=register source={tmp_path / 'a.npy'} reference="  # the way of a clone, as here
+    assert again["command"].startswith(begins) and html.escape(again["command"], quote=False) in page
     assert f"{again['when']}:\n  {again['command']}" in said
     assert any("of the reference beyond 3 spacings" in sentence and sentence in page for sentence in found["verdict"])
     view = json.loads(page.split('id="s0-scene0">')[1].split("</script>")[0])["layout"]["updatemenus"][0]

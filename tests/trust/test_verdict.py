@@ -23,6 +23,9 @@ GOOD = Measured(
 )
 
 
+USUAL = Signs(loose=0.8, off=0.3, stretch=0.1, tilt=0.02, merged=0.0, unmatched=0.0, few=0.05)
+
+
 def test_a_good_fit_is_trusted_and_told_in_numbers():
     verdict = judge(GOOD)
     assert verdict.trusted and verdict.warnings == ()
@@ -39,6 +42,19 @@ def test_what_both_sets_leave_is_doubted():
     assert "in both sets 25% or more lie far" in judge(replace(GOOD, beyond=(0.25, 0.27))).warnings[0]
 
 
+def test_what_had_not_settled_is_no_warning_beside_a_high_confidence() -> None:
+    moving = replace(GOOD, settled=False)
+    assert "still changing" in judge(moving).warnings[0]
+    assert "still changing" in judge(replace(moving, signs=USUAL, confidence=0.7)).warnings[0]
+    sure = judge(replace(moving, signs=USUAL, confidence=0.93))
+    assert sure.trusted and any("method.steps=" in sentence for sentence in sure.sentences)
+
+
+def test_thirty_points_are_too_few_to_judge_by() -> None:
+    few = judge(replace(GOOD, signs=replace(USUAL, few=30**-0.5), confidence=0.97))
+    assert few.warnings == ("only 30 points are matched: so few fit by chance as well",)
+
+
 def test_no_more_mass_is_asked_for_where_all_is_matched() -> None:
     left = replace(GOOD, fit=Fit(1.0, 9.0, 0.1), beyond=(0.25, 0.27))
     for of_smaller, asked in ((0.9, True), (1.0, False)):
@@ -47,13 +63,14 @@ def test_no_more_mass_is_asked_for_where_all_is_matched() -> None:
 
 
 def test_below_a_stated_confidence_nothing_is_called_good():
-    usual = Signs(loose=0.8, off=0.3, stretch=0.1, tilt=0.02, merged=0.0, unmatched=0.0, few=0.05)
+    usual = USUAL
     sure = judge(replace(GOOD, signs=usual, confidence=0.93))
     assert sure.trusted and sure.confidence == 0.93
     assert "of registrations with such measures 93% are right" in sure.sentences
     torn = judge(replace(GOOD, signs=replace(usual, stretch=0.8), confidence=0.79))
     assert not torn.trusted
-    assert "only 79% of registrations with such measures are right: lengths between neighbours" in torn.warnings[0]
+    said = "only 79% of registrations with such measures are right: at one place in twenty neighbours came apart or "
+    assert f"{said}together by more than 122.6%" in torn.warnings[0]
     assert judge(replace(GOOD, failed="no number")).confidence == 0.0
     eight = judge(replace(GOOD, signs=replace(usual, few=8**-0.5), confidence=0.99))
     assert eight.warnings == ("only 8 points are matched: so few fit by chance as well",)

@@ -74,6 +74,14 @@ def _main(arguments: Sequence[str], conf: Path) -> int:
     if own_scans.TASK in arguments:
         return own_scans.main([argument for argument in arguments if argument != own_scans.TASK])
     nothing = not arguments
+    try:
+        for word in arguments:
+            name, _, value = word.partition("=")
+            if name == "task" and "," not in value:  # first, since another task knows other keys
+                tasks.check_name(value)
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return WRONG_INPUT
     if nothing:
         print(f"Nothing to run was named. Try: {command()} experiment=noise_bunny\n", file=sys.stderr)
         arguments = ["--help"]

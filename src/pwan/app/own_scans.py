@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import Any, get_type_hints
 
 from omegaconf import OmegaConf
 from tqdm import tqdm
@@ -23,6 +23,7 @@ from yaml import YAMLError
 import pwan
 from pwan import methods, scans
 from pwan.app.messages import backslash_words, yaml_words
+from pwan.app.tasks import REGISTER
 from pwan.exit_codes import FAILED, OK, WRONG_INPUT
 from pwan.files import words
 from pwan.process import code_of
@@ -31,10 +32,7 @@ from pwan.scans import ScanSettings
 from pwan.scans.folder import check_output
 from pwan.settings import build_settings, nearest
 
-if TYPE_CHECKING:
-    pass
-
-TASK = "task=register"
+TASK = f"task={REGISTER}"
 METHOD = "method."
 USAGE = """\
 pwan register SOURCE REFERENCE [key=value ...]

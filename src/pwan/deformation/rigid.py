@@ -38,6 +38,15 @@ def nearest_rotation(covariance: np.ndarray) -> np.ndarray:
     return left @ right
 
 
+def best_rotation(covariance: Tensor) -> tuple[Tensor, Tensor]:
+    """As :func:`nearest_rotation`, of tensors (..., D, D); and the singular values (..., D), the last one with the sign
+    that makes it a rotation."""
+    left, values, right = torch.linalg.svd(covariance)
+    sign = torch.ones_like(values)
+    sign[..., -1] = torch.linalg.det(left @ right).sign()
+    return (left * sign[..., None, :]) @ right, sign * values
+
+
 def rigid_fit(y: Tensor, weight: Tensor, image: Tensor, current: Tensor) -> Tensor:
     """The rotation and translation that bring y onto image / weight, by weighted least squares (Procrustes).
 
@@ -53,10 +62,7 @@ def rigid_fit(y: Tensor, weight: Tensor, image: Tensor, current: Tensor) -> Tens
     d, total = y.shape[-1], weight.sum(1, keepdim=True).clamp(min=1e-12)
     y_mean, x_mean = (weight * y).sum(1, keepdim=True) / total, image.sum(1, keepdim=True) / total
     covariance = torch.bmm((y - y_mean).mT, image - weight * x_mean)  # (B, D, D)
-    left, _, right = torch.linalg.svd(covariance.nan_to_num(0.0, 0.0, 0.0))  # a diverged start has no covariance
-    sign = torch.ones_like(covariance[:, 0])
-    sign[:, -1] = torch.linalg.det(left @ right)
-    rotation = (left * sign[:, None]) @ right
+    rotation, _ = best_rotation(covariance.nan_to_num(0.0, 0.0, 0.0))  # a diverged start has no covariance
     out = current.clone()
     out[:, :d], out[:, d : d + 1] = rotation, x_mean - y_mean @ rotation
     return out

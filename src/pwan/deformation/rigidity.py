@@ -19,6 +19,7 @@ from torch import Tensor
 
 from pwan.deformation.geodesic import faces_of_each
 from pwan.deformation.graph import graph_neighbours, shape_graph, thinned
+from pwan.deformation.rigid import best_rotation
 from pwan.deformation.settings import NEIGHBOURS
 from pwan.deformation.transform import Transform, take_rows
 
@@ -156,7 +157,4 @@ def _first_of_equals(neighbours: Tensor) -> Tensor:
 
 def _rotations(before: Tensor, after: Tensor, weights: Tensor) -> Tensor:
     """(B, n, D, D) those that fit best around each node: before R is nearest to after."""
-    left, _, right = torch.linalg.svd((weights[..., None] * before).mT @ after)
-    sign = torch.ones_like(left[..., 0, :])
-    sign[..., -1] = torch.linalg.det(left @ right).sign()  # a rotation, no mirror image
-    return (left * sign[..., None, :]) @ right
+    return best_rotation((weights[..., None] * before).mT @ after)[0]

@@ -18,6 +18,7 @@ from scipy.spatial import KDTree
 from torch import Tensor
 
 from pwan.deformation.graph import graph_neighbours
+from pwan.deformation.rigid import best_rotation
 
 AROUND = 12  # neighbours that tell a point's similarity, and lead a point off the shape
 TINY = 1e-12
@@ -106,8 +107,6 @@ def _similarities(points: Tensor, moved: Tensor, neighbours: Tensor) -> Tensor:
     """(r, D, D) the rotation and scale that take each point's neighbours to where they moved, by least squares."""
     before, after = points[neighbours], moved[neighbours]  # (r, n, D)
     before, after = before - before.mean(1, keepdim=True), after - after.mean(1, keepdim=True)
-    left, values, right = torch.linalg.svd(before.mT @ after)
-    sign = torch.ones_like(values)
-    sign[:, -1] = torch.linalg.det(left @ right)  # a rotation, no mirror image
-    scale = (sign * values).sum(-1) / before.square().sum((1, 2)).clamp(min=1e-300)
-    return scale.clamp(min=TINY)[:, None, None] * ((left * sign[:, None]) @ right)
+    rotation, values = best_rotation(before.mT @ after)
+    scale = values.sum(-1) / before.square().sum((1, 2)).clamp(min=1e-300)
+    return scale.clamp(min=TINY)[:, None, None] * rotation

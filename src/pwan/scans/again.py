@@ -16,6 +16,7 @@ import numpy as np
 from pwan import methods
 from pwan.begin.estimate import Limits
 from pwan.begin.start import Start
+from pwan.place import INSTALLED
 from pwan.scans.pair import Pair
 from pwan.scans.settings import ScanSettings
 from pwan.trust.left import Left
@@ -53,7 +54,8 @@ def better(
     if not trusted and _start_in_doubt(settings, pair, start):
         when = "If the files lay on each other rightly before the start changed that, begin from them as they are"
         return Again(when, command(_into(settings, "as_given", init="none")))
-    if of_source.noted and of_reference.noted and limits is not None and mass is not None and mass < smaller:
+    estimated = limits is not None and not limits.little  # with so little in common they may be of different things
+    if of_source.noted and of_reference.noted and estimated and mass is not None and mass < smaller:
         in_file = math.floor(smaller * len(pair.source_file.points) / len(pair.source))
         when = "If both files show all of the same thing, the estimate left out parts that match; match all of them"
         return Again(when, command(_into(settings, "all", mass=in_file)))
@@ -64,8 +66,8 @@ def better(
         point = f"such as SOURCE,{number} with the number of the source's point that belongs to point {number} there"
         example = f", {point}" if of_reference.noted else ""
         when = (
-            "If a limb or another part that is in both files was left behind, write some pairs of its points into "
-            f"{name}, one a line{example}; then"
+            "If a limb or another part that is in both files was left behind (what only one of them shows needs a "
+            f"smaller mass= in its place), write some pairs of its points into {name}, one a line{example}; then"
         )
         return Again(when, command(_into(settings, "landmarks", landmarks=name)))
     return None
@@ -88,12 +90,12 @@ def _into(settings: ScanSettings, suffix: str, **changed: Any) -> ScanSettings:
 
 def command(settings: ScanSettings) -> str:
     """The command line that has these settings."""
-    words = ["pwan", "register"]
+    words = ["pwan", "register"] if INSTALLED else ["python", "run.py", "task=register"]
     for field in fields(settings):
         value = getattr(settings, field.name)
         if field.name == "method_settings":
             words += [f"method.{name}={_spelt(one)}" for name, one in value.items()]
-        elif field.name in ("source", "reference") and not str(value).startswith("-"):
+        elif INSTALLED and field.name in ("source", "reference") and not str(value).startswith("-"):
             words.append(str(value))
         elif value != field.default:
             words.append(f"{field.name}={_spelt(value)}")

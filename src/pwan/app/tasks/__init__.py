@@ -23,6 +23,8 @@ from omegaconf import OmegaConf
 from pwan.files import in_one_move
 from pwan.settings import nearest, settings_of
 
+REGISTER = "register"  # a task without Hydra, of pwan.app.own_scans
+
 
 def names() -> list[str]:
     """The names of all tasks, sorted."""
@@ -46,7 +48,8 @@ def check_name(name: str) -> None:
         ValueError: no such task; names the nearest one.
     """
     if name not in names():
-        raise ValueError(f"task {name!r} does not exist{nearest(name, names())}; it is one of {', '.join(names())}")
+        there = sorted([*names(), REGISTER])
+        raise ValueError(f"task {name!r} does not exist{nearest(name, there)}; it is one of {', '.join(there)}")
 
 
 def settings_class(name: str) -> type:
