@@ -190,6 +190,11 @@ def test_few_points_of_either_set_are_seen_whole(few: dict[str, int]) -> None:
     assert registration.solver.game.sample.parts == [registration.solver.game.sample.seen]
 
 
+def test_many_points_fall_into_ten_parts_at_most() -> None:
+    registration = Registration(problem(3000), PwanSettings(**SMALL), [0, 1])
+    assert len(registration.solver.game.sample.parts) == 10
+
+
 def test_a_run_in_parts_goes_on_to_the_bit() -> None:
     given = problem(120, outlier_ratio=0.5)
     settings = PwanSettings(update_points=100, **SMALL)

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
+from mpl_toolkits.mplot3d import proj3d
 
-from pwan.report.camera import camera
+from pwan.report.camera import camera, view
 
 USUAL = {"up": {"x": 0, "y": 1, "z": 0}, "eye": {"x": 0.35, "y": 0.3, "z": 1.15}}
 
@@ -82,3 +84,16 @@ def test_the_view_does_not_hang_on_the_order_of_the_points():
     points = person() @ np.linalg.qr(np.arange(9.0).reshape(3, 3) ** 2 + np.eye(3))[0]
     one, other = camera(points), camera(points[::-1])
     assert one["up"] == pytest.approx(other["up"]) and one["eye"] == pytest.approx(other["eye"])
+
+
+@pytest.mark.parametrize(("lengths", "name"), [((1.0, 9.0, 3.0), "y"), ((3.0, 1.0, 9.0), "z")])
+def test_pictures_are_seen_as_interactive_views_are(lengths: tuple[float, ...], name: str) -> None:
+    points = np.random.default_rng(0).normal(size=(500, 3)) * lengths
+    axes = Figure().add_subplot(projection="3d")
+    axes.view_init(**view(points))
+    axes.set_proj_type("ortho")
+    far, near = (
+        proj3d.proj_transform(*way, axes.get_proj())[:2] for way in (np.eye(3)["xyz".index(name)], np.zeros(3))
+    )
+    across, up = np.subtract(far, near)
+    assert up > 0 and abs(across) < 1e-9 * up

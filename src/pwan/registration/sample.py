@@ -22,6 +22,7 @@ from pwan.weights import carrying, weights_of_rows
 
 SHAPE = 10  # points of either set that a smaller sample of the first stage does not fall short of
 LEAST_OF_PART = 50  # points of either set that an update of the potential sees at least, where there are as many
+MOST_PARTS = 10  # more make the error before the refinement larger, and save no time (benchmarks/README.md)
 
 
 class Sizes(NamedTuple):
@@ -197,7 +198,7 @@ class Sample:
         sizes = self.seen.sizes
         if not self.update_points or self.reference.is_cuda:  # a GPU is as fast with all of them
             return 1
-        return max(1, min(round(sum(sizes) / self.update_points), min(sizes) // LEAST_OF_PART))
+        return max(1, min(round(sum(sizes) / self.update_points), min(sizes) // LEAST_OF_PART, MOST_PARTS))
 
     def _part(self, rows: list[Tensor], sizes: Sizes) -> Seen:
         """Of rows of this rank's points; with masses so scaled that the part carries its share of all."""

@@ -69,8 +69,8 @@ class PwanSettings:
             come as near as with all. 0 for as many as later; None for ``SAMPLE_FIRST`` where ``sample`` is None and
             more than ``LARGE`` points are there, else 0.
         update_points: points of both sets together that one network update sees: the points of a step fall into parts
-            of about this size, each of them all over both sets, which the updates see one after the other. The
-            transform's update sees all points of the step. 0 sees all in each; and so it is on a GPU, which is as fast.
+            of about this size, ten at most, each of them all over both sets, which the updates see one after the other.
+            The transform's update sees all points of the step. 0 sees all in each; so it is on a GPU, which is as fast.
         reach: of the mass type with its exact threshold, in the stages after the first: a matched point farther than
             this, and than two spacings of the reference, from its partner is no longer moved; 0 for off. Two samples of
             one surface differ by chance in the number of points on a limb, and mass would flow along it to make up for

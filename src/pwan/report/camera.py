@@ -44,6 +44,19 @@ def camera(points: np.ndarray) -> dict[str, Any]:
     return {name: dict(zip("xyz", way.round(6).tolist(), strict=True)) for name, way in (("up", up), ("eye", eye))}
 
 
+def view(points: np.ndarray) -> dict[str, float]:
+    """The same look for matplotlib's ``view_init``, whose third axis points up: elev, azim and roll in degrees."""
+    found = camera(points)
+    up, eye = (np.array([found[name][axis] for axis in "xyz"]) for name in ("up", "eye"))
+    away = eye / np.linalg.norm(eye)
+    upright, shown = _square(Z, away), _square(up, away)
+    return {
+        "elev": float(np.degrees(np.arcsin(away[2]))),
+        "azim": float(np.degrees(np.arctan2(away[1], away[0]))),
+        "roll": float(np.degrees(np.arctan2(shown @ np.cross(upright, away), shown @ upright))),
+    }
+
+
 def _up(points: np.ndarray, axes: np.ndarray) -> np.ndarray:
     longest, second, shortest = axes
     up = _snapped(longest)

@@ -12,6 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from pwan.files import in_one_move
+from pwan.report.camera import view
 from pwan.report.registered import LEFT, REFERENCE, SOURCE, TRUTH, UNMATCHED
 
 MANY = 1000  # points of one cloud, above which a PDF holds them as pixels; chosen by eye
@@ -99,9 +100,8 @@ def scatter(
     if not len(points):
         return None
     size = float(np.clip(4000 / (of or len(points)), 0.3, 8))
-    columns = points.T if points.shape[1] == 2 else points.T[[0, 2, 1]] * [[1], [-1], [1]]  # y of the shapes points up
     style: dict[str, Any] = {"s": size, "marker": marker, "linewidths": 0.4 if marker == "x" else 0, "alpha": 0.8}
-    return axes.scatter(*columns, c=colour, cmap=colours, label=label, rasterized=len(points) > MANY, **style)
+    return axes.scatter(*points.T, c=colour, cmap=colours, label=label, rasterized=len(points) > MANY, **style)
 
 
 def scatter_parts(axes: Any, points: np.ndarray, matched: np.ndarray, label: str, colours: tuple[str, str]) -> None:
@@ -111,13 +111,12 @@ def scatter_parts(axes: Any, points: np.ndarray, matched: np.ndarray, label: str
 
 
 def frame(axes: Any, points: np.ndarray, flat: bool) -> None:
-    """The same cube for both pictures of a row, so that they can be compared; no axes."""
+    """The same cube for both pictures of a row, so that they can be compared; seen as interactive views are, no axes."""
     centre = (points.max(0) + points.min(0)) / 2
     half = (points.max(0) - points.min(0)).max() / 2
     if not flat:
-        centre = centre[[0, 2, 1]] * [1, -1, 1]
         axes.set_zlim(centre[2] - half, centre[2] + half)
-        axes.view_init(elev=12, azim=-75)
+        axes.view_init(**view(points))
         axes.set_box_aspect((1, 1, 1), zoom=1.35)
     else:
         axes.set_aspect("equal")
