@@ -111,7 +111,7 @@ def scatter_parts(axes: Any, points: np.ndarray, matched: np.ndarray, label: str
 
 
 def frame(axes: Any, points: np.ndarray, flat: bool) -> None:
-    """The same cube for both pictures of a row, so that they can be compared; seen as interactive views are, no axes."""
+    """The same cube for both pictures of a row, so that they can be compared, seen as in interactive views; no axes."""
     centre = (points.max(0) + points.min(0)) / 2
     half = (points.max(0) - points.min(0)).max() / 2
     if not flat:
