@@ -117,15 +117,14 @@ class Game:
         sample, theta = self.sample, self.transform.parameters
         alpha, beta = sample.reference_features, self.network.features(sample.points)  # as the network sees them
         both = torch.cat((alpha, beta), 1)
-        parts = [both if part.rows is None else both.index_select(1, part.rows) for part in sample.parts]
         losses, gradient_norm = [], torch.zeros_like(self.loss.h)
         for k in range(u):  # potential learning
-            at = (before + k) % len(parts)
-            loss, norms = self.update_potential(parts[at], sample.parts[at], self.loss.takes_penalty(k))
-            losses.append(loss * spread(sample.seen.totals[1] / sample.parts[at].totals[1], loss))
+            part = sample.parts[(before + k) % len(sample.parts)]
+            features = both if part.rows is None else both.index_select(1, part.rows)
+            loss, norms = self.update_potential(features, part, self.loss.takes_penalty(k))
+            losses.append(loss * spread(sample.seen.totals[1] / part.totals[1], loss))
             gradient_norm = gradient_norm if norms is None else norms.amax(1)
-        of_each_part = losses[-len(parts) :]
-        loss = torch.stack(of_each_part).mean(0)
+        loss = torch.stack(losses[-len(sample.parts) :]).mean(0)  # of each part once
         if on_part:
             on_part("network")
         gradient, threshold = self.loss_gradient(both[:, alpha.shape[1] :])  # dL / dtheta

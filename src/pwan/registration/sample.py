@@ -164,9 +164,8 @@ class Sample:
             self.transform, self.reference_features, self.points = drawn, features, drawn.points()
             whole = self.everything.sizes
             sizes = Sizes(*(sum(Draws.size_of(n, self.share) for n in self.ranks.parts(count)) for count in whole))
-            self.seen = Seen(
-                sizes, masses, masses.totals(sizes, self.ranks), features.shape[1]
-            )  # every draw carries as much
+            totals = masses.totals(sizes, self.ranks)  # every draw carries as much
+            self.seen = Seen(sizes, masses, totals, features.shape[1])
             return
         for kept, new in zip(self.seen.masses, masses, strict=True):
             if kept is not None and new is not None:
@@ -236,8 +235,8 @@ def sample_size(settings: PwanSettings, sizes: Sizes, *, first_stage: bool) -> i
 
 
 def part_of_each(n: int, count: int) -> np.ndarray:
-    """Which of ``count`` parts each of n points belongs to, (n,): of as many adjacent points each to another one, by
-    chance, since points are often in some order."""
+    """Which of ``count`` parts each of n points belongs to, (n,). Of as many adjacent points each is in another part,
+    drawn by chance: points are often in some order."""
     rounds = np.tile(np.arange(count), (-(-n // count), 1))
     return np.asarray(numpy_generator(0, "parts", n, count).permuted(rounds, axis=1).ravel()[:n])
 
