@@ -10,6 +10,7 @@ import pytest
 from pwan.app.own_scans import parse
 from pwan.begin.estimate import Limits
 from pwan.begin.start import Start
+from pwan.scans import again as again_module
 from pwan.scans.again import better, command
 from pwan.scans.pair import read_pair
 from pwan.scans.settings import ScanSettings
@@ -34,8 +35,15 @@ def found(settings: ScanSettings, left: tuple[Left, Left], *, start=None, limits
 
 def parsed(line: str) -> ScanSettings:
     words = shlex.split(line)
-    assert words[:2] == ["pwan", "register"]
-    return parse(words[2:])
+    begins = ["pwan", "register"] if again_module.INSTALLED else ["python", "run.py", "task=register"]
+    assert words[: len(begins)] == begins
+    return parse(words[len(begins) :])
+
+
+@pytest.fixture(autouse=True, params=[False, True])
+def installed(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """The command is spelt as people have it: in a clone, and where the package is installed."""
+    monkeypatch.setattr(again_module, "INSTALLED", request.param)
 
 
 def start(changed: bool, shift: float = 0.0) -> Start:
@@ -60,6 +68,11 @@ def test_all_points_are_as_many_as_the_reference_holds(settings):
     pair = replace(pair, reference=pair.reference[:25])
     again = better(settings, pair, None, LIMITS, 20.0, (MUCH, MUCH), True)
     assert parsed(again.command).mass == 25
+
+
+def test_sets_with_too_little_in_common_are_not_forced_onto_each_other(settings):
+    little = replace(LIMITS, little=True)
+    assert "mass=" not in found(settings, (MUCH, MUCH), limits=little, mass=20.0, trusted=False).command
 
 
 def test_a_limb_left_behind_is_answered_with_landmarks_by_numbers_in_the_file(settings):
