@@ -92,7 +92,9 @@ def large(size: int, steps: int, device: str, product: float, copy: float) -> No
     by_hand = seconds(lambda: [plain(penalised) for penalised in taken], device, max(1, steps // 5))
     features = torch.cat((game.sample.reference_features, game.network.features(game.sample.points)), 1)
     with torch.no_grad():
-        ours = seconds(lambda: [game.update_potential(features, p) for p in taken], device, max(1, steps // 5))
+        ours = seconds(
+            lambda: [game.update_potential(features, game.sample.seen, p) for p in taken], device, max(1, steps // 5)
+        )
     print(
         f"{size:>8} {setup:>8.2f} {warm:>8.2f} {step * 1e3:>9.2f} {arithmetic * 1e3:>11.2f} {traffic * 1e3:>8.2f} "
         f"{max(arithmetic, traffic) / step:>7.0%} {memory:>9.0f} {ours * 1e3:>8.2f} {by_hand * 1e3:>8.2f} "

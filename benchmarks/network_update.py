@@ -150,7 +150,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         ratio, rounds = known.get(size, (1.2, 2))
         synthesis = SynthesisSettings(points=size, outlier_ratio=ratio)
         problem = make_problem(shapes.load("bunny"), synthesis, seed=0, trials=[0])
-        for name, settings in (("pwan", PwanSettings(sample=0)), ("paper", PaperSettings())):
+        for name, settings in (("pwan", PwanSettings(sample=0, update_points=0)), ("paper", PaperSettings())):
             compare(size, name, Registration(problem, settings, [0]).solver, rounds)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import wandb
 from pytorch_lightning import LightningModule, Trainer
 from pytorch_lightning.callbacks import Callback, ModelCheckpoint
 from pytorch_lightning.loggers import WandbLogger
@@ -135,6 +136,7 @@ class Telling(Callback):
 def test_checkpoints_logger_bar_and_a_callback_work_on_two_ranks(tmp_path: Path) -> None:
     problem = problem_of("partial, mass, exact")
     module = lightning.PwanModule(problem, PwanSettings(**SMALL | {"steps": 6}), [3])
+    wandb.teardown()  # else it knows the server of another test
     logger = WandbLogger(save_dir=tmp_path, offline=True, project="pwan")
     kept = ModelCheckpoint(tmp_path / "kept", filename="{step}", every_n_train_steps=3, save_top_k=-1)
     how = {"logger": logger, "log_every_n_steps": 2, "enable_progress_bar": True}

@@ -59,9 +59,11 @@ def test_samples_of_large_sets_are_the_same_share_of_both(monkeypatch: pytest.Mo
     sizes = []
     plain = soft._kernel
 
-    def kernel(y: Tensor, x: Tensor, sigma: float) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
+    def kernel(
+        y: Tensor, x: Tensor, sigma: float, rooms: list[Tensor]
+    ) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
         sizes.append((y.shape[1], x.shape[1]))
-        return plain(y, x, sigma)
+        return plain(y, x, sigma, rooms)
 
     monkeypatch.setattr(soft, "_kernel", kernel)
     start = half.parameters.detach()
