@@ -207,8 +207,9 @@ class Sample:
         ):
             totals.append(part / whole * total)
             if weights is not None:
-                (there,) = self.ranks.sum(weights[:, of_set].sum(1))
-                weights = carrying(weights[:, of_set], there, totals[-1], part)
+                weights = weights[:, of_set]
+                (there,) = self.ranks.sum(weights.sum(1))
+                weights = carrying(weights, there, totals[-1], part)
             masses.append(weights)
         behind = self.reference_features.shape[1] + rows[1]
         return Seen(sizes, Masses(*masses), (totals[0], totals[1]), len(rows[0]), torch.cat((rows[0], behind)))

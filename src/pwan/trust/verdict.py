@@ -130,7 +130,7 @@ def judge(measured: Measured) -> Verdict:
     warnings = [measured.doubt] if measured.doubt else []
     if measured.failed:
         return Verdict(False, (), (*warnings, f"the registration failed: {measured.failed}"), 0.0)
-    ratio = measured.residual / measured.spacing
+    ratio, all_matched = measured.residual / measured.spacing, measured.of_smaller >= ALL
     sentences.append(f"{measured.matched:.0%} of the source's points are matched")
     sentences.append(
         f"half of them lie within {measured.residual:.4g} of the reference, {ratio:.2g} times the spacing of its points"
@@ -172,13 +172,13 @@ def judge(measured: Measured) -> Verdict:
             f"than {BEYOND:g} spacings from the other set"
         )
     if min(measured.beyond) >= BOTH:
-        advice = "" if measured.of_smaller >= ALL else "; if both show all of the same thing, give mass= of all"
+        advice = "" if all_matched else "; if both show all of the same thing, give mass= of all"
         warnings.append(
             f"in both sets {min(measured.beyond):.0%} or more lie far from the other one: the same part was probably "
             f"left out of both, such as a limb that moved far{advice}"
         )
     if measured.fit is not None:
-        _judge_fit(measured.fit, measured.of_smaller >= ALL, warnings)
+        _judge_fit(measured.fit, all_matched, warnings)
     if measured.at_bound and measured.tail > TAIL * max(measured.residual, measured.spacing):
         warnings.append(
             "all of the smaller set was matched, and some of it lies far from any partner: give a smaller mass"
