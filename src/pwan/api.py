@@ -245,7 +245,7 @@ def register(
     """
     _check_names(method, options)
     chosen = methods.settings(method, options, over=settings)
-    faces = (_faces("source", source, source_faces), _faces("reference", reference, reference_faces))
+    faces = (faces_of("source", source, source_faces), faces_of("reference", reference, reference_faces))
     source, reference = points_of(source), points_of(reference)
     y, x = to_points("source", source), to_points("reference", reference)
     if y.ndim != x.ndim:
@@ -337,7 +337,7 @@ def _weights(name: str, given: Any, points: Tensor, faces: Tensor | None) -> Ten
     return torch.from_numpy(np.array(np.broadcast_to(array, (b, n)), dtype=np.float64))
 
 
-def _faces(name: str, given: Any, faces: Any) -> Tensor | None:
+def faces_of(name: str, given: Any, faces: Any) -> Tensor | None:
     """The triangles of one set (1 or B, F, 3), told or those of the object that was given for its points.
 
     Raises:

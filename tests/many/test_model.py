@@ -8,7 +8,7 @@ from pwan.many import shape_model
 from pwan.many.model import FEWEST
 
 
-def family(s: int = 8, n: int = 30, d: int = 3, modes: int = 2) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def family(s: int = 8, n: int = 30, d: int = 3, modes: int = 2) -> tuple[np.ndarray, ...]:
     """Shapes mean + scores @ modes that Procrustes leaves where they are: (S, N, D), mean, modes, scores.
 
     A shape is not turned against another one where the product of both is symmetric, which each mode's product with the
@@ -71,7 +71,7 @@ def test_a_linear_family_gives_back_its_mean_its_modes_and_its_scores(d):
 @pytest.mark.parametrize("scale", [False, True])
 def test_where_shapes_lie_and_how_large_they_are_changes_nothing(d, scale):
     shapes, *_ = family(d=d)
-    plain, other = shape_model(shapes, scale=scale), shape_model(moved(shapes, scale), scale=scale)
+    plain, other = shape_model(shapes, remove_size=scale), shape_model(moved(shapes, scale), remove_size=scale)
     factor = plain.sizes.mean() / other.sizes.mean() if scale else 1.0
     np.testing.assert_allclose(other.aligned * factor, plain.aligned, atol=1e-9)
     np.testing.assert_allclose(other.explained, plain.explained, rtol=1e-8)
@@ -79,9 +79,9 @@ def test_where_shapes_lie_and_how_large_they_are_changes_nothing(d, scale):
 
 
 def test_what_was_done_to_a_shape_is_told():
-    shapes, mean, *_ = family()
+    shapes, *_ = family()
     given = moved(shapes, True)
-    model = shape_model(given, scale=True)
+    model = shape_model(given, remove_size=True)
     for k in range(len(given)):
         told = (given[k] - model.centres[k]) @ model.rotations[k] * model.factors[k]
         np.testing.assert_allclose(told, model.aligned[k], atol=1e-12)

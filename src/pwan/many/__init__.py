@@ -1,6 +1,6 @@
 """Many scans in one numbering: a template that is registered onto each, and what the shapes have in common.
 
-    template, scans ──> register each ──> (S, N, D) in the template's numbering ──> Procrustes ──> mean, modes, scores
+template, scans ──> register each ──> (S, N, D) in the template's numbering ──> Procrustes ──> mean, modes, scores
 """
 
 from __future__ import annotations

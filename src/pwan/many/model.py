@@ -24,8 +24,8 @@ ROUNDS = 200  # of Procrustes, at most; it converges in some ten
 SAME = 1e-12  # change of the mean, in its RMS radius, from which on it stays
 NOTHING = 1e-12  # share of the variance up to which a mode is rounding
 # Modified z-score from which on a value counts as an outlier (Iglewicz & Hoaglin 1993), here of the distances'
-# logarithms: of normal scores in 1 to 50 modes, 5 to 50 shapes, one is named by chance in 0 to 9% of the studies, and of
-# the distances themselves in 7 to 35%. What makes the median absolute deviation a standard deviation.
+# logarithms: of 5 to 50 shapes with normal scores in 1 to 50 modes one is named by chance in 0 to 4% of the studies,
+# and in 7 to 35% by the distances themselves. What makes the median absolute deviation a standard deviation.
 OUTLYING, TO_DEVIATION = 3.5, 1.4826
 FARTHER = 2.0  # and times as far as half of the shapes lie
 FEWEST = 5  # shapes: of fewer none is called outlying
@@ -78,7 +78,7 @@ class ShapeModel:
         return self.mean + deviations * np.sqrt(self.variances[mode]) * self.modes[mode]
 
     def mean_on(self, row: int) -> NDArray[np.float64]:
-        """The mean (N, D) where the shape of this row lies, turned as that is, and of its size where sizes are removed."""
+        """The mean (N, D) where the shape of this row lies, turned as that is; of its size where sizes are removed."""
         return self.mean @ self.rotations[row].T / self.factors[row] + self.centres[row]
 
     def __repr__(self) -> str:
@@ -88,13 +88,13 @@ class ShapeModel:
         return f"ShapeModel: {s} shapes of {n} points in {d}-D, {needed} modes explain 95% of the variance{apart}"
 
 
-def shape_model(points: object, names: Sequence[str] | None = None, scale: bool = False) -> ShapeModel:
+def shape_model(points: object, names: Sequence[str] | None = None, remove_size: bool = False) -> ShapeModel:
     """The mean and the principal modes of shapes whose points correspond, row by row.
 
     Args:
         points: (S, N, D) at least two shapes, D 2 or 3.
         names: of the shapes; their numbers from 0 without.
-        scale: take out the sizes too.
+        remove_size: take out the sizes too.
 
     Raises:
         ValueError: another shape of array, numbers that are not finite, names that do not fit, or a shape whose points
@@ -115,14 +115,26 @@ def shape_model(points: object, names: Sequence[str] | None = None, scale: bool 
     sizes = np.sqrt((aligned**2).sum(2).mean(1))
     if not (sizes > 0).all():
         raise ValueError(f"all points of {called[int(sizes.argmin())]} lie at one place; leave such shapes out")
-    factors = sizes.mean() / sizes if scale else np.ones(len(sizes))
+    factors = sizes.mean() / sizes if remove_size else np.ones(len(sizes))
     rotations = _turns(aligned * factors[:, None, None])
     aligned = aligned * factors[:, None, None] @ rotations
     mean = aligned.mean(0)
     modes, variances, explained, scores = _principal(aligned)
     distances, outlying = _apart(aligned, called)
     return ShapeModel(
-        called, aligned, mean, modes, variances, explained, scores, sizes, centres, rotations, factors, distances, outlying
+        names=called,
+        aligned=aligned,
+        mean=mean,
+        modes=modes,
+        variances=variances,
+        explained=explained,
+        scores=scores,
+        sizes=sizes,
+        centres=centres,
+        rotations=rotations,
+        factors=factors,
+        distances=distances,
+        outlying=outlying,
     )
 
 
@@ -167,7 +179,7 @@ def _apart(aligned: np.ndarray, names: Sequence[str]) -> tuple[np.ndarray, dict[
     if len(names) < FEWEST:
         apart[:] = False
     return distances, {
-        names[k]: f"{distances[k]:.3g} from the median shape (root mean square over the points), "
+        names[int(k)]: f"{distances[k]:.3g} from the median shape (root mean square over the points), "
         f"{np.exp(logs[k] - usual):.2g} times as far as half of the shapes; farthest at point "
         f"{lengths[k].argmax()}"
         for k in np.flatnonzero(apart)
