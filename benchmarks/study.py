@@ -7,10 +7,10 @@ random shares (Dirichlet, 0.3 of each), so that most are near one or two of them
 random axis, shifted, and given as --points points drawn evenly on its surface. The template is a head of the pairs for
 tuning, given as as many places of its own surface. The same places on each mixture are where they belong.
 
-``plain``: the defaults of ``register``; ``auto``: flexibility="auto", as `pwan register` has it; ``auto_mean``: to="mean"
-as well; ``auto_scans``: moves="scans" in place of that. No setting was chosen for this.
+``plain``: ``register`` as it is; ``auto``: flexibility="auto", as pwan register has it; ``auto_mean``: to="mean",
+too; ``auto_scans``: moves="scans" in place of that. No setting was chosen for this.
 
-Errors are distances in per cent of the heads' RMS radius: the mean over all points and scans, and that of the worst scan.
+Errors are distances in per cent of the heads' RMS radius: the mean over all points and scans, and of the worst scan.
 Modes are those that explain 90% of the true shapes' variance: their share of the variance, true and found, and the
 largest and the mean principal angle between the two spaces that they span; for the true shapes from half of the scans
 against all as well, by which the angles can be judged.
