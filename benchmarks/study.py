@@ -1,19 +1,20 @@
-"""How well many heads come into one numbering, and their modes with them: known heads, each sampled anew.
+"""How well many shapes come into one numbering, and their modes with them: known shapes, each sampled anew.
 
-    OMP_NUM_THREADS=1 PYTHONPATH=src python benchmarks/study.py plain auto auto_mean auto_scans --scans 20
+    OMP_NUM_THREADS=1 PYTHONPATH=src python benchmarks/study.py heads auto auto_mean auto_scans plain
+    OMP_NUM_THREADS=1 PYTHONPATH=src python benchmarks/study.py bodies auto plain
 
-Each scan is a mixture of the twelve shapes of the six packaged pairs of heads that serve for the final tables alone, by
-random shares (Dirichlet, 0.3 of each), so that most are near one or two of them; turned by up to 30 degrees about a
-random axis, shifted, and given as --points points drawn evenly on its surface. The template is a head of the pairs for
-tuning, given as as many places of its own surface. The same places on each mixture are where they belong.
+Each scan is a mixture of the twelve shapes of the six packaged pairs (heads or bodies) that serve for the final tables
+alone, by random shares (Dirichlet, 0.3 of each), so that most are near one or two of them; turned by up to 30 degrees
+about a random axis, shifted, and given as --points points drawn evenly on its surface. The template is a shape of the
+pairs for tuning, given as as many places of its own surface. The same places on each mixture are where they belong.
 
-``plain``: ``register`` as it is; ``auto``: flexibility="auto", as pwan register has it; ``auto_mean``: to="mean",
-too; ``auto_scans``: moves="scans" in place of that. No setting was chosen for this.
+``auto``: flexibility="auto", as `pwan register` has it; ``auto_mean``: to="mean", too; ``auto_scans``: moves="scans" in
+place of that; ``plain``: ``register`` as it is. No setting was chosen for this.
 
-Errors are distances in per cent of the heads' RMS radius: the mean over all points and scans, and of the worst scan.
-Modes are those that explain 90% of the true shapes' variance: their share of the variance, true and found, and the
-largest and the mean principal angle between the two spaces that they span; for the true shapes from half of the scans
-against all as well, by which the angles can be judged.
+Errors are distances in per cent of the shapes' RMS radius: the mean over all points and scans, and of the worst scan;
+first that of the template, turned and shifted onto each true shape. Modes are those that explain 95% of the true
+shapes' variance: their shares of it, true and found, and the largest and the mean principal angle between the spaces
+that they span; in the first row for every other true shape against all of them, by which angles can be judged.
 """
 
 from __future__ import annotations
@@ -31,21 +32,24 @@ from pwan.many import ShapeModel
 from pwan.randomness import numpy_generator
 from pwan.shapes.surface import draw_on_faces, on_faces, sample_surface
 
-FINAL = ("head_kiss", "head_yawn", "head_frown", "head_heavy", "head_man", "head_call")
-TEMPLATE = "head_smile"
+FINAL = {
+    "heads": ("head_kiss", "head_yawn", "head_frown", "head_heavy", "head_man", "head_call"),
+    "bodies": ("body_lean", "body_lunge", "body_sit", "body_heavy", "body_reach", "body_bow"),
+}
+TEMPLATE = {"heads": "head_smile", "bodies": "body_turn"}
 VARIANTS: dict[str, dict[str, Any]] = {
-    "plain": {},
     "auto": {"flexibility": "auto"},
     "auto_mean": {"flexibility": "auto", "to": "mean"},
     "auto_scans": {"flexibility": "auto", "moves": "scans"},
+    "plain": {},
 }
 
 
-def heads(count: int, points: int, seed: int) -> tuple[np.ndarray, list[np.ndarray], np.ndarray]:
+def family(name: str, count: int, points: int, seed: int) -> tuple[np.ndarray, list[np.ndarray], np.ndarray]:
     """The template (N, 3), the scans (n, 3) and where the template's points belong on each (S, N, 3)."""
-    pairs = [shapes.load(name) for name in FINAL]
+    pairs = [shapes.load(one) for one in FINAL[name]]
     known = np.stack([side for pair in pairs for side in (pair.points, pair.partner)])  # (12, V, 3)
-    template = shapes.load(TEMPLATE)
+    template = shapes.load(TEMPLATE[name])
     faces = template.faces
     places = draw_on_faces(template.points, faces, points, numpy_generator(seed, "study template"))
     scans, truth = [], []
@@ -63,40 +67,40 @@ def heads(count: int, points: int, seed: int) -> tuple[np.ndarray, list[np.ndarr
 
 def compare(found: ShapeModel, true: ShapeModel) -> str:
     """Shares of variance and angles between the modes, in a table's cells."""
-    k = int(np.searchsorted(np.cumsum(true.explained), 0.9) + 1)
-    spans = [_turned(model, true).reshape(len(model.modes), -1)[:k].T for model in (true, found)]
+    k = int(np.searchsorted(np.cumsum(true.explained), 0.95) + 1)
+    spans = [model.modes[:k].reshape(k, -1).T for model in (true, found.turned_onto(true.mean))]
     angles = np.degrees(subspace_angles(*spans))
     shares = (" ".join(f"{share:.2f}" for share in model.explained[:k]) for model in (true, found))
-    return " | ".join((str(k), *shares, f"{angles.max():.0f} / {angles.mean():.0f}"))
+    return " | ".join((*shares, f"{angles.max():.0f} / {angles.mean():.0f}"))
 
 
-def _turned(model: ShapeModel, onto: ShapeModel) -> np.ndarray:
-    """The modes of a model whose mean is turned onto that of another one."""
-    return model.modes @ Rotation.align_vectors(onto.mean, model.mean)[0].as_matrix().T
+def errors(points: np.ndarray, truth: np.ndarray) -> str:
+    each = 100 * np.linalg.norm(points - truth, axis=2).mean(1) / shape_model(truth).sizes.mean()
+    return f"{np.nanmean(each):.2f} / {np.nanmax(each):.2f}"
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("family", choices=FINAL)
     parser.add_argument("variants", nargs="+", choices=VARIANTS)
     parser.add_argument("--scans", type=int, default=20)
-    parser.add_argument("--points", type=int, default=1000)
+    parser.add_argument("--points", type=int, default=3000)
     parser.add_argument("--seed", type=int, default=100)
     parser.add_argument("--workers", type=int, default=1)
     chosen = parser.parse_args()
-    template, scans, truth = heads(chosen.scans, chosen.points, chosen.seed)
+    template, scans, truth = family(chosen.family, chosen.scans, chosen.points, chosen.seed)
     true = shape_model(truth)
-    radius = true.sizes.mean()
-    print("| variant | error, all / worst scan (%) | modes | true shares | found shares | angles | confidence | s |")
-    print("|---|---|---|---|---|---|---|---|")
-    halves = compare(shape_model(truth[::2]), true)
-    print(f"| true shapes, every other one | 0 / 0 | {halves} | | |")
+    placed = np.stack([shape_model(np.stack((shape, template))).aligned[1] for shape in truth])
+    placed += truth.mean(1, keepdims=True)
+    print("| variant | error, all / worst scan (%) | true shares | found shares | angles | confidence | rounds, s |")
+    print("|---|---|---|---|---|---|---|")
+    print(f"| template / every other shape | {errors(placed, truth)} | {compare(shape_model(truth[::2]), true)} | | |")
     for name in chosen.variants:
         began = time.perf_counter()
         found = register_many(template, scans, workers=chosen.workers, **VARIANTS[name])
         seconds = time.perf_counter() - began
-        errors = 100 * np.linalg.norm(found.points - truth, axis=2).mean(1) / radius
         assert found.model is not None
-        words = f"{errors.mean():.2f} / {np.nanmax(errors):.2f} | {compare(found.model, true)}"
-        sure = found.confidence
-        print(f"| {name} | {words} | {np.median(sure):.2f} ({sure.min():.2f}) | {seconds:.0f}, {found.rounds} rounds |")
-        print(f"  outlying: {found.model.outlying}; failed: {found.failed}", flush=True)
+        sure = f"{np.median(found.confidence):.2f} ({found.confidence.min():.2f})"
+        cells = errors(found.points, truth), compare(found.model, true), sure, f"{found.rounds}, {seconds:.0f}"
+        print(f"| {name} | {' | '.join(cells)} |")
+        print(f"outlying: {', '.join(found.model.outlying)}; failed: {', '.join(found.failed)}", flush=True)

@@ -8,7 +8,7 @@ analysis of the coordinates.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,6 +80,12 @@ class ShapeModel:
     def mean_on(self, row: int) -> NDArray[np.float64]:
         """The mean (N, D) where the shape of this row lies, turned as that is; of its size where sizes are removed."""
         return self.mean @ self.rotations[row].T / self.factors[row] + self.centres[row]
+
+    def turned_onto(self, points: NDArray) -> ShapeModel:
+        """The same model, whose mean is turned as near to these points (N, D), wherever they lie, as a turn takes it."""
+        rotation = nearest_rotation(self.mean.T @ (points - points.mean(0)))
+        turned = {name: getattr(self, name) @ rotation for name in ("aligned", "mean", "modes", "rotations")}
+        return replace(self, **turned)
 
     def __repr__(self) -> str:
         s, n, d = self.aligned.shape

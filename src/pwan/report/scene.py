@@ -57,9 +57,9 @@ def scene_json(
         _View(
             "initial sets",
             [
-                _points(_thinned(reference), REFERENCE, "reference"),
-                _points(_thinned(source), SOURCE, "source"),
-                *([] if truth is None else [_points(_thinned(truth), TRUTH, "truth", shown=False)]),
+                _points(thinned(reference), REFERENCE, "reference"),
+                _points(thinned(source), SOURCE, "source"),
+                *([] if truth is None else [_points(thinned(truth), TRUTH, "truth", shown=False)]),
             ],
         )
     ]
@@ -77,12 +77,12 @@ def scene_json(
         ]
     first = 2 if distance_first and registrations[0].distance is not None else 1
     everything = np.concatenate([source, reference, *([] if truth is None else [truth])])
-    text = _figure(views, first, _layout(everything, reference)).to_json()
+    text = _figure(views, first, layout(everything, reference)).to_json()
     assert text is not None and "</" not in text
     return text
 
 
-def _figure(views: Sequence[_View], first: int, layout: go.Layout) -> go.Figure:
+def _figure(views: Sequence[_View], first: int, shown: go.Layout) -> go.Figure:
     """All traces that hold something, and the menu that chooses between the views."""
     owner = [number for number, view in enumerate(views) for trace in view.traces if len(trace.x)]
     traces = [trace for view in views for trace in view.traces if len(trace.x)]
@@ -98,25 +98,25 @@ def _figure(views: Sequence[_View], first: int, layout: go.Layout) -> go.Figure:
         for view, shown in zip(views, visible, strict=True)
     ]
     menu = {"buttons": buttons, "active": first, "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom"}
-    return go.Figure(traces, layout).update_layout(updatemenus=[menu])
+    return go.Figure(traces, shown).update_layout(updatemenus=[menu])
 
 
-def _thinned(points: np.ndarray) -> np.ndarray:
+def thinned(points: np.ndarray) -> np.ndarray:
     """Every k-th row of an array (N, ...), at most ``LIMIT``."""
     return points[:: -(-len(points) // LIMIT)]
 
 
 def _matched(registration: Registration, reference: np.ndarray, truth: np.ndarray | None) -> _View:
-    staying, moved = _thinned(reference), _thinned(registration.transformed)
+    staying, moved = thinned(reference), thinned(registration.transformed)
     x_matched, y_matched = (
-        _thinned(matched).astype(bool) for matched in (registration.reference_matched, registration.matched)
+        thinned(matched).astype(bool) for matched in (registration.reference_matched, registration.matched)
     )
     return _View(
         f"{registration.method}: {registration.words}",
         [
             _points(staying[~x_matched], UNMATCHED, "reference, not matched"),
             _points(staying[x_matched], REFERENCE, "reference, matched"),
-            *([] if truth is None else [_points(_thinned(truth), TRUTH, "truth")]),
+            *([] if truth is None else [_points(thinned(truth), TRUTH, "truth")]),
             _points(moved[~y_matched], LEFT, "registered, not matched"),
             _points(moved[y_matched], SOURCE, "registered, matched"),
         ],
@@ -128,17 +128,17 @@ def _distances(registration: Registration, reference: np.ndarray) -> list[_View]
     if y_distance is None or x_distance is None:
         return []
     traces = [
-        _far(reference, x_distance, registration.reference_faces, "reference"),
-        _far(registration.transformed, y_distance, registration.faces, "registered"),
+        coloured(reference, x_distance, registration.reference_faces, "reference"),
+        coloured(registration.transformed, y_distance, registration.faces, "registered"),
     ]
     return [_View(f"{registration.method}: distance to the other set", traces)]
 
 
-def _far(points: np.ndarray, distance: np.ndarray, faces: np.ndarray | None, name: str) -> Any:
-    """One set coloured by its distances (N,): as a surface where the faces name all points and are few, else dots."""
+def coloured(points: np.ndarray, distance: np.ndarray, faces: np.ndarray | None, name: str) -> Any:
+    """One set coloured by distances (N,): as a surface where the faces name all points and are few, else dots."""
     few = faces is not None and max(len(faces), len(points)) <= MESH_LIMIT
     if faces is None or not few or points.shape[1] == 2 or len(np.unique(faces)) < len(points):
-        return _points(_thinned(points), _thinned(distance), name, scale={"coloraxis": "coloraxis"})
+        return _points(thinned(points), thinned(distance), name, scale={"coloraxis": "coloraxis"})
     columns = dict(zip("xyz", points.T.astype(np.float32), strict=True))
     corners = dict(zip("ijk", faces.T.astype(np.uint16), strict=True))
     colour = {"intensity": distance.astype(np.float32), "coloraxis": "coloraxis"}
@@ -154,8 +154,8 @@ def _potentials(registration: Registration, reference: np.ndarray) -> list[_View
     scale = {"cmin": float(values.min()), "cmax": float(values.max()), "colorscale": "Viridis"}
     bar = {**scale, "colorbar": {"title": {"text": "f"}, **BAR}}
     traces = [
-        _points(_thinned(reference), _thinned(x_potential), "reference, potential", scale=scale),
-        _points(_thinned(registration.unrefined), _thinned(y_potential), "before refinement, potential", scale=bar),
+        _points(thinned(reference), thinned(x_potential), "reference, potential", scale=scale),
+        _points(thinned(registration.unrefined), thinned(y_potential), "before refinement, potential", scale=bar),
     ]
     return [_View(f"{registration.method}: potential, before refinement", traces)]
 
@@ -177,7 +177,7 @@ def _points(
     return kind(**columns, **more, visible=None if shown else "legendonly")
 
 
-def _layout(points: np.ndarray, reference: np.ndarray) -> go.Layout:
+def layout(points: np.ndarray, reference: np.ndarray) -> go.Layout:
     """The same cube for every view, so that they can be compared; no axes; looked at as the reference stands."""
     centre = (points.max(0) + points.min(0)) / 2
     half = (points.max(0) - points.min(0)).max() / 2 * 1.02
