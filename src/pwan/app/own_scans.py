@@ -22,10 +22,12 @@ from yaml import YAMLError
 
 import pwan
 from pwan import methods, scans
+from pwan.app import own_study
 from pwan.app.messages import backslash_words, yaml_words
 from pwan.app.tasks import REGISTER
 from pwan.exit_codes import FAILED, OK, WRONG_INPUT
 from pwan.files import words
+from pwan.many.settings import StudySettings, study_keys
 from pwan.process import code_of
 from pwan.progress import progress_bar
 from pwan.scans import ScanSettings
@@ -61,6 +63,19 @@ SWC, 3D Slicer's .mrk.json and .fcsv; .gz too).
   method.steps=400       a setting of the method (PWAN's stages come after its steps)
   inputs=file.yaml       any of these from a file; what stands on the command line counts more
 
+pwan register TEMPLATE SCAN SCAN ... [key=value ...]
+python run.py task=register source=TEMPLATE reference=FOLDER [key=value ...]
+
+Moves the points of TEMPLATE onto each of many scans (files, a folder of them, or reference=[a.ply,b.ply]), so that all
+have its numbering; with the mean of their shapes and its modes. The same command again goes on after a stop.
+
+  output=study           the folder for the results: study.html, corresponded.npz, scans.csv, modes.csv, scores.csv
+  to=mean                register again with the mean shape, until it stays; to=template: once
+  moves=scans            the scans move onto TEMPLATE; moves=template: it moves onto them
+  remove_size=true       take out sizes too, beside positions and turns, before mean and modes
+  workers=auto           so many processes, one for each core
+  all of the above but landmarks=, for each registration; source_ is of TEMPLATE, reference_ of the scans
+
 A value is all that stands behind the first =. Paths start from the folder where you are.
 """
 
@@ -76,6 +91,8 @@ def main(arguments: Sequence[str]) -> int:
         return OK
     try:
         settings = parse(arguments)
+        if isinstance(settings, StudySettings):
+            return own_study.run(settings, words=_as_settings)
         _check_early(settings)
         with warnings.catch_warnings(), ExitStack() as stack:
             warnings.filterwarnings("ignore", message="the extents differ")  # said already, in words for files
@@ -111,15 +128,14 @@ def main(arguments: Sequence[str]) -> int:
     return FAILED if outcome.measured.failed else OK
 
 
-def parse(arguments: Sequence[str]) -> ScanSettings:
-    """The settings that the arguments name.
+def parse(arguments: Sequence[str]) -> ScanSettings | StudySettings:
+    """The settings that the arguments name: of a study where there is more than one scan, a folder, or a setting that
+    only a study has.
 
     Raises:
         ValueError: an unknown key (names the nearest one), a value of the wrong type, or no source or reference.
         OSError: the file of inputs cannot be read.
     """
-    kinds = get_type_hints(ScanSettings)
-    known = [f.name for f in fields(ScanSettings) if f.name != "method_settings"]
     given: dict[str, Any] = {}
     positional: list[str] = []
     for argument in arguments:
@@ -133,8 +149,8 @@ def parse(arguments: Sequence[str]) -> ScanSettings:
             positional.append(argument)
         else:
             given[key] = value
-    if len(positional) > 2:
-        raise ValueError(f"expected two files, source and reference, got {len(positional)}: {', '.join(positional)}")
+    if len(positional) > 2 and not {"source", "reference"} & given.keys():
+        given["source"], given["reference"], positional = positional[0], positional[1:], []
     free = [name for name in ("source", "reference") if name not in given]
     if len(positional) > len(free):
         raise ValueError(f"{positional[-1]!r} is one file too many: source and reference are named already")
@@ -142,11 +158,16 @@ def parse(arguments: Sequence[str]) -> ScanSettings:
         given[name] = path
     if "inputs" in given:
         given = {**_inputs(given.pop("inputs")), **given}
+    many = own_study.is_asked(given)
+    kinds = {**get_type_hints(ScanSettings), **(get_type_hints(StudySettings) if many else {})}
+    known = [f.name for f in fields(ScanSettings) if f.name != "method_settings"] + list(study_keys() if many else ())
     values: dict[str, Any] = {}
     of_method: dict[str, Any] = {}
     for key, value in given.items():
         if key.startswith(METHOD):
             of_method[key.removeprefix(METHOD)] = _plain(value)
+        elif key == "reference" and many:
+            values[key] = own_study.listed(value)
         elif key not in known:
             choices = [*known, "inputs"]
             raise ValueError(f"unknown key {key!r}{nearest(key, choices)}; there are {', '.join(choices)}")
@@ -156,6 +177,8 @@ def parse(arguments: Sequence[str]) -> ScanSettings:
     missing = [name for name in ("source", "reference") if name not in values]
     if missing:
         raise ValueError(f"no {' and no '.join(missing)} was named; for example: source=a.ply reference=b.ply")
+    if many:
+        return own_study.settings_of(values, of_method)
     return build_settings(ScanSettings, {**values, "method_settings": of_method}, owner="register")
 
 

@@ -82,7 +82,7 @@ class ShapeModel:
         return self.mean @ self.rotations[row].T / self.factors[row] + self.centres[row]
 
     def turned_onto(self, points: NDArray) -> ShapeModel:
-        """The same model, whose mean is turned as near to these points (N, D), wherever they lie, as a turn takes it."""
+        """The same model, its mean turned as near to these points (N, D), wherever they lie, as a turn takes it."""
         rotation = nearest_rotation(self.mean.T @ (points - points.mean(0)))
         turned = {name: getattr(self, name) @ rotation for name in ("aligned", "mean", "modes", "rotations")}
         return replace(self, **turned)

@@ -17,6 +17,7 @@ from pwan.begin.alignment import find_start
 from pwan.begin.landmark_start import start_by_landmarks
 from pwan.extras import needs
 from pwan.many.model import ShapeModel, shape_model
+from pwan.many.settings import Moves, Onto
 from pwan.pool import Failure, Report, choose_workers, run_tasks
 from pwan.problem import OK
 
@@ -25,8 +26,6 @@ ROUNDS = 6  # of the groupwise registration, at most
 # whose seeds differ is half of it
 STAYS = 0.01
 
-Onto = Literal["template", "mean"]
-Moves = Literal["template", "scans"]
 Init = Literal["auto", "none"]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pwan.pointfiles.detect import SUFFIXES, suffix_of
-from pwan.scans.folder import stem
+from pwan.scans.folder import stem, suffixes
 from pwan.scans.settings import ScanSettings
 from pwan.settings import build_settings
 
@@ -67,7 +67,9 @@ class StudySettings:
         if self.moves == "scans":
             told, files = {_other_role(name): value for name, value in told.items()}, files[::-1]
         ends = dict(zip(("source", "reference"), files, strict=True))
-        return build_settings(ScanSettings, {**told, **ends, "output": str(folder), "overwrite": True}, owner="register")
+        told |= {**ends, "output": str(folder), "overwrite": True}
+        one: ScanSettings = build_settings(ScanSettings, told, owner="register")
+        return one
 
     def names(self) -> dict[str, str]:
         """The scans' files by their names, which are those of the files without suffixes.
@@ -104,7 +106,7 @@ def _listed(scans: Sequence[str]) -> list[str]:
             paths.append(scan)
             continue
         inside = sorted(path for path in Path(scan).iterdir() if path.is_file() and not path.name.startswith("."))
-        readable = [str(path) for path in inside if suffix_of(path) in SUFFIXES or path.name.lower().endswith(".mrk.json")]
+        readable = [str(path) for path in inside if {suffix_of(path), suffixes(path)} & {*SUFFIXES, ".mrk.json"}]
         if not readable:
             raise ValueError(f"{scan} holds no file of points that can be read; name the files one by one if it does")
         paths += readable

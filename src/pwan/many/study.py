@@ -93,6 +93,7 @@ def study_files(settings: StudySettings, *, tell: Tell = print, on_done: OnDone 
             for name, one in zip(names, points, strict=True)
             if one is not None
         }
+        model = None if model is None else model.turned_onto(template.points)
         study = Study(settings, names, template, done, dict(failed), model, number)
         write_study(study)
     return study
@@ -133,9 +134,10 @@ def _job(
     settings: StudySettings, name: str, path: str, model: ShapeModel | None, number: int, digests: Mapping[str, str]
 ) -> _Job:
     """The registration of one scan: with the template, or with the mean, which lies where the scan was seen last."""
-    mean, changed = None, {}
+    mean: NDArray[np.float64] | None = None
+    changed: dict[str, Any] = {}
     if model is not None:
-        mean, changed = model.mean, {}
+        mean = model.mean
         if name in model.names:
             mean, changed = model.mean_on(model.names.index(name)), {"init": "none", "scale": False}
     one = settings.of(path, registrations(settings, number) / name, **changed)
@@ -161,7 +163,7 @@ def _run(jobs: list[_Job], settings: StudySettings, tell: Tell, on_done: OnDone)
 
     def take(place: int, outcome: Any) -> None:
         number = missing[place]
-        reason = outcome.reason if isinstance(outcome, Failure) else outcome
+        reason = (outcome.reason if isinstance(outcome, Failure) else outcome).partition("\n")[0]
         kept = None if reason else _kept(jobs[number])
         found[number] = reason or "its results are gone" if kept is None else kept
         if kept is None:

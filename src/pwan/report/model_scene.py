@@ -55,9 +55,7 @@ def scores_json(names: Sequence[str], scores: np.ndarray, explained: np.ndarray,
         words = [html.escape(names[k]) for k in rows]
         marker = {"color": colour, "size": 9}
         x, y = shown[rows, 0], shown[rows, 1]
-        traces.append(
-            go.Scatter(x=x, y=y, text=words, mode="markers", marker=marker, name=label, hoverinfo="text+x+y")
-        )
+        traces.append(go.Scatter(x=x, y=y, text=words, mode="markers", marker=marker, name=label, hoverinfo="text+x+y"))
     axes = [f"mode {k + 1} ({explained[k]:.0%})" if k < len(explained) else "" for k in range(2)]
     return _json(go.Figure(traces).update_layout(**_plain(*axes), showlegend=bool(outlying)))
 

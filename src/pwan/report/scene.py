@@ -82,7 +82,7 @@ def scene_json(
     return text
 
 
-def _figure(views: Sequence[_View], first: int, shown: go.Layout) -> go.Figure:
+def _figure(views: Sequence[_View], first: int, frame: go.Layout) -> go.Figure:
     """All traces that hold something, and the menu that chooses between the views."""
     owner = [number for number, view in enumerate(views) for trace in view.traces if len(trace.x)]
     traces = [trace for view in views for trace in view.traces if len(trace.x)]
@@ -98,7 +98,7 @@ def _figure(views: Sequence[_View], first: int, shown: go.Layout) -> go.Figure:
         for view, shown in zip(views, visible, strict=True)
     ]
     menu = {"buttons": buttons, "active": first, "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom"}
-    return go.Figure(traces, shown).update_layout(updatemenus=[menu])
+    return go.Figure(traces, frame).update_layout(updatemenus=[menu])
 
 
 def thinned(points: np.ndarray) -> np.ndarray:
