@@ -162,7 +162,8 @@ def _principal(aligned: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray,
     """
     s, n, d = aligned.shape
     found = PCA(n_components=min(s - 1, n * d), svd_solver="full")
-    scores = found.fit_transform(aligned.reshape(s, -1))
+    with np.errstate(invalid="ignore"):  # shapes that are equal have no shares
+        scores = found.fit_transform(aligned.reshape(s, -1))
     total = float(aligned.var(0, ddof=1).sum())
     size = float((aligned**2).sum()) / s
     kept = int((found.explained_variance_ > NOTHING * max(total, NOTHING * size)).sum())

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.spatial import KDTree
 
 AROUND = 8  # neighbours that tell how a surface is turned at a point
+FLAT = 1e-3  # height of the neighbours over their extent, below which they say nothing across the surface
 
 
 def carried_normals(points: np.ndarray, normals: np.ndarray, moved: np.ndarray) -> np.ndarray:
@@ -25,8 +26,8 @@ def carried_normals(points: np.ndarray, normals: np.ndarray, moved: np.ndarray) 
     first = _unit(helper - (helper * unit).sum(1, keepdims=True) * unit)
     along = np.stack([first] if d == 2 else [first, np.cross(unit, first)], 1)  # (N, D - 1, D)
     rows = KDTree(points).query(points, min(AROUND + 1, len(points)))[1][:, 1:]
-    before = np.einsum("nkd,nad->nka", points[rows] - points[:, None], along)
-    goes = np.linalg.pinv(before) @ (moved[rows] - moved[:, None])  # (N, D - 1, D) where the directions go
+    slopes = np.linalg.pinv(points[rows] - points[:, None], rcond=FLAT) @ (moved[rows] - moved[:, None])  # (N, D, D)
+    goes = along @ slopes  # (N, D - 1, D)
     if d == 3:
         turned = np.cross(goes[:, 0], goes[:, 1])
     else:

@@ -38,7 +38,10 @@ def write_study_page(study: Study, path: Path) -> None:
     caption = f"Confidence of each registration; one from {SURE:g} on and without warnings looks good."
     scenes.append(Scene(caption, confidence_json(names, sure, SURE)))
     moving = "the template onto each scan" if study.settings.moves == "template" else "each scan onto the template"
-    made = [("Template", str(study.template.path)), ("Registered", f"{moving}, in {study.rounds} rounds")]
+    made = [
+        ("Template", str(study.template.path)),
+        ("Registered", moving if study.rounds == 1 else f"{moving}, {study.rounds} times"),
+    ]
     made.append(("Sizes", "removed" if study.settings.remove_size else "kept"))
     files = [("settings", json.dumps(asdict(study.settings), indent=1))]
     section = Section("Study", made, tables, scenes=scenes, files=files)

@@ -48,7 +48,7 @@ def mode_json(mean: np.ndarray, shapes: Sequence[np.ndarray], deviations: Sequen
 def scores_json(names: Sequence[str], scores: np.ndarray, explained: np.ndarray, outlying: Collection[str]) -> str:
     """All shapes by their scores (S, K) of the first two modes, those that lie apart in another colour."""
     shown = np.pad(scores, ((0, 0), (0, max(0, 2 - scores.shape[1]))))
-    groups = (("shapes", SOURCE, False), ("outlying", REFERENCE, True))
+    groups = (("shapes", REFERENCE, False), ("outlying", SOURCE, True))
     traces = []
     for label, colour, apart in groups:
         rows = [k for k, name in enumerate(names) if (name in outlying) == apart]
@@ -63,9 +63,9 @@ def scores_json(names: Sequence[str], scores: np.ndarray, explained: np.ndarray,
 def confidence_json(names: Sequence[str], confidence: Sequence[float], sure: float) -> str:
     """The confidence of each registration, with a line at that from which on it is called good."""
     words = [html.escape(name) for name in names]
-    bars = go.Bar(x=words, y=list(confidence), marker={"color": SOURCE}, hoverinfo="x+y")
+    bars = go.Bar(x=words, y=list(confidence), marker={"color": REFERENCE}, hoverinfo="x+y")
     figure = go.Figure([bars]).update_layout(**_plain("", "confidence")).update_yaxes(range=[0, 1.02])
-    return _json(figure.update_xaxes(type="category").add_hline(y=sure, line_dash="dash", line_color=REFERENCE))
+    return _json(figure.update_xaxes(type="category").add_hline(y=sure, line_dash="dash", line_color=SOURCE))
 
 
 def _plain(x: str, y: str) -> dict[str, Any]:
