@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -55,28 +56,17 @@ def run(settings: StudySettings, words: Callable[[str], str]) -> int:
     """Do what a study asks for, and say what came of it; returns the exit code, 1 where a scan failed.
 
     Raises:
-        ValueError, OSError, ImportError: as :func:`pwan.many.study_files`.
+        ValueError: wrong input, as :func:`pwan.many.study_files` has it; so for the others.
+        OSError: a file or a folder.
+        ImportError: a package is missing.
     """
     folder.check_study(settings)  # before torch is loaded
-    bars: list[Any] = []
-    done = 0
-
-    def show(number: int, count: int) -> None:
-        nonlocal done
-        if number < done or not bars:  # the first round, or another one
-            bars[:] = [_bar(number, count, [*bars])]
-        done = number
-        bars[0].n = number
-        bars[0].refresh()
-
     try:
-        study = many.study_files(settings, tell=lambda text: tqdm.write(words(text)), on_done=show)
+        with _bar() as show:
+            study = many.study_files(settings, tell=lambda text: tqdm.write(words(text)), on_done=show)
     except KeyboardInterrupt as stop:
         print("\nStopped. The same command goes on from here.", file=sys.stderr)
         return code_of(stop)
-    finally:
-        for bar in bars:
-            bar.close()
     print()
     for sentence in study.sentences():
         print(f"- {sentence}")
@@ -87,8 +77,21 @@ def run(settings: StudySettings, words: Callable[[str], str]) -> int:
     return FAILED if study.failed else OK
 
 
-def _bar(number: int, count: int, before: list[Any]) -> Any:
-    """A bar of the registrations of a round, of which some are there already."""
-    for bar in before:
-        bar.close()
-    return tqdm(total=count, initial=number, desc="register", unit="scan", smoothing=0)
+@contextmanager
+def _bar() -> Iterator[Callable[[int, int], None]]:
+    """Shows how many registrations of how many are done, and the time left; each round has a bar of its own."""
+    bars: list[Any] = []
+
+    def show(done: int, count: int) -> None:
+        if not bars or done < bars[0].n:
+            for bar in bars:
+                bar.close()
+            bars[:] = [tqdm(total=count, initial=done, desc="register", unit="scan", smoothing=0)]
+        bars[0].n = done
+        bars[0].refresh()
+
+    try:
+        yield show
+    finally:
+        for bar in bars:
+            bar.close()
