@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-HIDDEN = (".pwan-", ".tmp")  # how the names of unfinished folders begin and end
-
 
 @contextmanager
 def naming(path: Path, hidden: Path | None = None) -> Iterator[None]:
@@ -58,7 +56,7 @@ def unfinished_in(folder: Path) -> Iterator[Path]:
     """A folder inside this one that goes in the end, and this one with it where it was made for nothing."""
     made = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
-    half = Path(tempfile.mkdtemp(prefix=HIDDEN[0], suffix=HIDDEN[1], dir=folder))
+    half = Path(tempfile.mkdtemp(prefix=".pwan-", suffix=".tmp", dir=folder))
     try:
         yield half
     finally:

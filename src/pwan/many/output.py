@@ -33,7 +33,7 @@ WRITTEN = 5  # modes that are, at most
 
 
 @dataclass(frozen=True)
-class Registered:
+class Placed:
     """One scan's registration.
 
     Attributes:
@@ -62,7 +62,7 @@ class Study:
     settings: StudySettings
     files: Mapping[str, str]
     template: PointFile
-    registered: Mapping[str, Registered]
+    registered: Mapping[str, Placed]
     failed: Mapping[str, str]
     model: ShapeModel | None
     rounds: int

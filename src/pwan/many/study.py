@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
@@ -17,10 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pwan.files import HIDDEN, alone_in, in_one_move
+from pwan.files import alone_in, in_one_move, words
 from pwan.many.folder import DONE, STUDY, check_study, registrations
 from pwan.many.model import ShapeModel
-from pwan.many.output import Registered, Study, write_study
+from pwan.many.output import Placed, Study, write_study
 from pwan.many.registering import in_rounds, nearest_places
 from pwan.many.settings import StudySettings
 from pwan.pointfiles import PointFile
@@ -74,27 +75,25 @@ def study_files(settings: StudySettings, *, tell: Tell = print, on_done: OnDone 
     template, digests = _read_all(settings, names)
     folder = Path(settings.output)
     folder.mkdir(parents=True, exist_ok=True)
-    failed: dict[str, str] = {}
-    rounds = [0]
+    outcomes: list[list[NDArray[np.float64] | str]] = []  # of each round
 
     def match(model: ShapeModel | None) -> list[NDArray[np.float64] | None]:
-        rounds[0] += 1
-        jobs = [_job(settings, name, path, model, rounds[0], digests) for name, path in names.items()]
-        failed.clear()
-        found = _run(jobs, settings, tell, on_done)
-        failed.update({name: one for name, one in zip(names, found, strict=True) if isinstance(one, str)})
-        return [None if isinstance(one, str) else one for one in found]
+        number = len(outcomes) + 1
+        jobs = [_job(settings, name, path, model, number, digests) for name, path in names.items()]
+        outcomes.append(_run(jobs, settings, tell, on_done))
+        return [None if isinstance(one, str) else one for one in outcomes[-1]]
 
     with alone_in(folder, wait=False):
         _mark(settings, folder)
         points, model, number = in_rounds(match, list(names), settings.to, settings.remove_size, tell)
         done = {
-            name: Registered(one, _told(registrations(settings, number) / name))
+            name: Placed(one, _told(registrations(settings, number) / name))
             for name, one in zip(names, points, strict=True)
             if one is not None
         }
+        failed = {name: one for name, one in zip(names, outcomes[-1], strict=True) if isinstance(one, str)}
         model = None if model is None else model.turned_onto(template.points)
-        study = Study(settings, names, template, done, dict(failed), model, number)
+        study = Study(settings, names, template, done, failed, model, number)
         write_study(study)
     return study
 
@@ -120,7 +119,8 @@ def _read_all(settings: StudySettings, names: Mapping[str, str]) -> tuple[PointF
     if len(wrong) == 1:
         raise wrong[0]
     if wrong:
-        raise ValueError("\n".join([f"{len(wrong)} of the {len(names)} scans cannot be registered:", *map(str, wrong)]))
+        sentences = [words(one) if isinstance(one, OSError) else str(one) for one in wrong]
+        raise ValueError("\n".join([f"{len(wrong)} of the {len(names)} scans cannot be registered:", *sentences]))
     assert template is not None
     return template, digests
 
@@ -165,9 +165,10 @@ def _run(jobs: list[_Job], settings: StudySettings, tell: Tell, on_done: OnDone)
         number = missing[place]
         reason = (outcome.reason if isinstance(outcome, Failure) else outcome).partition("\n")[0]
         kept = None if reason else _kept(jobs[number])
-        found[number] = reason or "its results are gone" if kept is None else kept
         if kept is None:
+            reason = reason or "its results were removed meanwhile"
             tell(f"{jobs[number].folder.name} failed: {reason}")
+        found[number] = reason if kept is None else kept
         on_done(len(found), len(jobs))
 
     with _tidied(jobs[number] for number in missing):
@@ -196,7 +197,9 @@ def _registered(job: _Job, report: Report) -> str:
         source = replace(source, points=job.mean)
     elif job.mean is not None:
         reference = replace(reference, points=job.mean)
-    outcome = register_pair(settings, pair_of(settings, source, reference), tell=lambda text: None)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="the extents differ")  # the verdict says it
+        outcome = register_pair(settings, pair_of(settings, source, reference), tell=lambda text: None)
     write_output(settings, outcome)
     if outcome.measured.failed:
         return outcome.measured.failed
@@ -220,8 +223,11 @@ def _tidied(jobs: Iterator[_Job]) -> Iterator[None]:
         raise
     finally:
         for job in todo:
-            for half in job.folder.glob(f"{HIDDEN[0]}*{HIDDEN[1]}"):
-                shutil.rmtree(half, ignore_errors=True)
+            for half in job.folder.glob("*.tmp"):  # of :mod:`pwan.files`
+                if half.is_dir():
+                    shutil.rmtree(half, ignore_errors=True)
+                else:
+                    half.unlink(missing_ok=True)
             with suppress(OSError):  # it is not empty, or not there
                 job.folder.rmdir()
 
