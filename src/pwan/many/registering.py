@@ -22,9 +22,7 @@ from pwan.pool import Failure, Report, choose_workers, run_tasks
 from pwan.problem import OK
 
 ROUNDS = 6  # of the groupwise registration, at most
-# Change of the mean, RMS over its points, in its RMS radius, from which on it stays: that between two registrations
-# whose seeds differ is half of it
-STAYS = 0.01
+STAYS = 0.01  # change of the mean, RMS over its points, in its RMS radius, from which on it stays; chosen by eye
 
 Init = Literal["auto", "none"]
 
