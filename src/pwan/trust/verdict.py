@@ -9,6 +9,7 @@ from scipy.spatial import KDTree
 
 from pwan.begin.estimate import ESTIMATE
 from pwan.registration.flexibility import TORN, Fit
+from pwan.registration.pinning import Pinning
 from pwan.trust.confidence import reasons
 from pwan.trust.signs import Signs
 
@@ -75,6 +76,7 @@ class Measured:
         turn_open: the search turned or shifted the source, and a start that is turned otherwise fits about as well.
         estimated: nobody said how much is to be matched.
         landmarks: where the landmarks ended; None without any.
+        pinned: what pinning them bent; None where they were not pinned.
         slide_ratio: see :class:`pwan.begin.sliding.SlidingCheck`; None where it was not checked.
         unevenness: see :func:`unevenness`.
         fit: how near both sets lie to each other, and how far the source is stretched; None where it was not measured.
@@ -98,6 +100,7 @@ class Measured:
     turn_open: bool = False
     estimated: bool = False
     landmarks: LandmarkResidual | None = None
+    pinned: Pinning | None = None
     slide_ratio: float | None = None
     unevenness: float = 1.0
     fit: Fit | None = None
@@ -152,6 +155,8 @@ def judge(measured: Measured) -> Verdict:
     misplaced = measured.landmarks is not None and _judge_landmarks(
         measured.landmarks, measured.spacing, sentences, warnings
     )
+    if measured.pinned is not None:
+        _judge_pinning(measured.pinned, measured.spacing, sentences, warnings)
     if measured.of_smaller < ESTIMATE.little:
         warnings.append(f"only {measured.of_smaller:.0%} of the smaller set has partners: too little to go by")
     elif measured.estimated and measured.of_smaller < HALF:
@@ -245,6 +250,28 @@ def _judge_landmarks(residual: LandmarkResidual, spacing: float, sentences: list
             f"a landmark ends {residual.largest / spacing:.2g} spacings apart, {residual.farthest}: is it right?"
         )
     return max(residual.median, residual.largest) > FAR * spacing
+
+
+def _judge_pinning(pinned: Pinning, spacing: float, sentences: list[str], warnings: list[str]) -> None:
+    """Add what pinning the landmarks bent."""
+    if not pinned.width:
+        sentences.append("the landmarks were together already: pinning them moved nothing")
+        return
+    sentences.append(
+        f"pinning the {pinned.count} landmarks moved points by up to {pinned.largest:.4g}, "
+        f"{pinned.largest / spacing:.2g} times the spacing of the reference's points, and changed lengths between "
+        f"neighbours by up to {np.expm1(pinned.stretch):.0%}"
+    )
+    if pinned.folded:
+        warnings.append(
+            f"pinning the landmarks folds the map at {pinned.folded:.1%} of the points around them: two of them that "
+            "lie near each other contradict each other, or one is wrong"
+        )
+    elif pinned.largest > FAR * spacing or pinned.stretch > TORN:
+        warnings.append(
+            "pinning the landmarks bent much: is one of them wrong, or the transform too stiff for them? Without "
+            "pinned the verdict names the one that fits least"
+        )
 
 
 def unevenness(
