@@ -38,6 +38,7 @@ UNCOVERED = 3.5
 # were wrong at 91% and more.
 FEWEST_JUDGED = 40
 SURE = 0.8  # probability of being right from which on a registration is called good
+TOLD = 8  # landmarks that are told by name, the farthest first
 TAIL = 6.0  # 95th percentile of the matched points' distances over their median: something was matched by force
 
 
@@ -50,12 +51,14 @@ class LandmarkResidual:
         median: of their distances, input units.
         largest: of their distances, input units.
         farthest: which landmark that is, in words.
+        each: the name and the distance of each, where they are to be told.
     """
 
     count: int
     median: float
     largest: float
     farthest: str
+    each: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -240,6 +243,10 @@ def _judge_landmarks(residual: LandmarkResidual, spacing: float, sentences: list
         f"the {residual.count} landmarks end at a median distance of {residual.median:.4g}, "
         f"{residual.median / spacing:.2g} times the spacing of the reference's points"
     )
+    if residual.each:
+        falling = sorted(residual.each, key=lambda one: -one[1])
+        more = f"; and {len(falling) - TOLD} nearer ones" if len(falling) > TOLD else ""
+        sentences.append("landmarks: " + "; ".join(f"{name} {length:.4g}" for name, length in falling[:TOLD]) + more)
     if residual.median > FAR * spacing:
         warnings.append(
             f"the landmarks end {residual.median / spacing:.2g} spacings apart: is the transform too stiff for them, "
