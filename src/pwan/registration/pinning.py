@@ -10,6 +10,7 @@ one no choice but to overshoot.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -42,18 +43,27 @@ class Pinning:
     """What pinned the landmarks of one problem, and what it bent.
 
     Attributes:
-        count: how many landmarks are pinned.
+        before: how far the pinned landmarks, those of a weight above 0, were apart until then, in the reference's
+            units.
         largest: how far the correction moves a point at most, in the reference's units.
         width: of its Gaussian, in the source's units; 0 where nothing was to be corrected.
         stretch: the largest |log| of how it changed a length between neighbours.
         folded: share of the points about the landmarks where it turned the map inside out.
     """
 
-    count: int
+    before: tuple[float, ...]
     largest: float = 0.0
     width: float = 0.0
     stretch: float = 0.0
     folded: float = 0.0
+
+
+class _Pairs(NamedTuple):
+    """Landmarks by their numbers (L,): where they are in the source (L, D), and where they belong (L, D)."""
+
+    rows: Tensor
+    places: Tensor
+    goals: Tensor
 
 
 def check_pinned(problem: RegistrationProblem) -> None:
@@ -80,7 +90,7 @@ def pin(
     result: RegistrationResult, problem: RegistrationProblem, kind: Kind
 ) -> tuple[RegistrationResult, list[Pinning | None]]:
     """The result with a correction that brings each landmark of a weight above 0 to where it belongs, and what it bent;
-    None for a registration that has failed, which stays as it is.
+    None for a registration that has failed and for one without landmarks, which stay as they are.
 
     Args:
         result: with transforms of all of space.
@@ -92,15 +102,13 @@ def pin(
     said: list[Pinning | None] = []
     moved = result.transformed.clone()
     for k, transform in enumerate(result.transform):
-        assert isinstance(transform, SpaceTransform)
-        if result.status[k] != OK:
-            transforms.append(transform)
-            said.append(None)
-            continue
-        pinned, words = _pinned(transform, problem, k)
-        transforms.append(pinned)
+        pairs = _pairs(problem, k)
+        words = None
+        if result.status[k] == OK and len(pairs.places):
+            transform, words = _pinned(transform, problem, pairs, k)
+            moved[k] = transform(problem.source[k])  # in double precision, so that rows end where places do
+        transforms.append(transform)
         said.append(words)
-        moved[k] = pinned(problem.source[k])  # by the map in double precision, so that rows end where places do
     matched, reference_matched = matched_points(moved, problem, kind)
     return replace(
         result,
@@ -112,17 +120,18 @@ def pin(
     ), said
 
 
-def _pinned(transform: SpaceTransform, problem: RegistrationProblem, k: int) -> tuple[SpaceTransform, Pinning]:
+def _pinned(transform: SpaceMap, problem: RegistrationProblem, pairs: _Pairs, k: int) -> tuple[SpaceTransform, Pinning]:
+    assert isinstance(transform, SpaceTransform)
     frame, source = transform.frame, problem.source[k]
-    _, places, goals = _pairs(problem, k)
-    count = len(places)
     unit = float(frame.reference_scale)
-    p, points = (frame.normalised_source(of_set[None])[0] for of_set in (places, source))
-    rest = (goals - transform(places)) / unit  # (L, D)
+    p, points = (frame.normalised_source(of_set[None])[0] for of_set in (pairs.places, source))
+    rest = (pairs.goals - transform(pairs.places)) / unit  # (L, D)
     radius = float(extent(points[None], None)[1])
     reached = float(extent(problem.reference[k][None], None)[1]) / unit
-    if not count or float(rest.norm(dim=1).max()) <= ENDED * reached:
-        return transform, Pinning(count)
+    lengths = rest.norm(dim=1)  # (L,)
+    found = Pinning(tuple((lengths * unit).tolist()))
+    if float(lengths.max()) <= ENDED * reached:
+        return transform, found
     own = _first_of_places(p, SAME * radius)
     p, rest = p[own], rest[own]
     near = _around(points, p)
@@ -132,8 +141,8 @@ def _pinned(transform: SpaceTransform, problem: RegistrationProblem, k: int) -> 
     correction, stretch = _gentlest(p, rest, points[near], moved, spacing, radius, SOLVED * reached)
     pinned = replace(transform, displacement=Corrected(transform.displacement, correction))
     before, after = (one.jacobian_determinants(source[near]) for one in (transform, pinned))
-    return pinned, Pinning(
-        count,
+    return pinned, replace(
+        found,
         largest=float(torch.cat((correction(points[near]), rest)).norm(dim=1).max()) * unit,
         width=correction.beta * float(frame.source_scale),
         stretch=stretch,
@@ -166,8 +175,8 @@ def _gentlest(
     return best
 
 
-def _pairs(problem: RegistrationProblem, k: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The numbers (L,) of the landmarks of problem k that count, their places (L, D) and goals (L, D)."""
+def _pairs(problem: RegistrationProblem, k: int) -> _Pairs:
+    """The landmarks of problem k that count."""
     assert problem.landmarks is not None
     weights = problem.landmark_weights
     rows = torch.arange(problem.landmarks.shape[1], dtype=torch.int64)
@@ -177,7 +186,7 @@ def _pairs(problem: RegistrationProblem, k: int) -> tuple[Tensor, Tensor, Tensor
         take_rows(points[k : k + 1], pairs[..., side])[0]
         for side, points in enumerate((problem.source, problem.reference))
     )
-    return rows, places, goals
+    return _Pairs(rows, places, goals)
 
 
 def _first_of_places(places: Tensor, same: float) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -156,10 +157,11 @@ def judge(measured: Measured) -> Verdict:
     elif ratio > NEAR:
         sentences.append("that is a loose fit")
     misplaced = measured.landmarks is not None and _judge_landmarks(
-        measured.landmarks, measured.spacing, sentences, warnings
+        measured.landmarks, measured.spacing, measured.pinned is not None, sentences, warnings
     )
     if measured.pinned is not None:
-        _judge_pinning(measured.pinned, measured.spacing, sentences, warnings)
+        names = () if measured.landmarks is None else tuple(name for name, _ in measured.landmarks.each)
+        _judge_pinning(measured.pinned, names, measured.spacing, sentences, warnings)
     if measured.of_smaller < ESTIMATE.little:
         warnings.append(f"only {measured.of_smaller:.0%} of the smaller set has partners: too little to go by")
     elif measured.estimated and measured.of_smaller < HALF:
@@ -237,16 +239,16 @@ def _judge_fit(fit: Fit, all_matched: bool, warnings: list[str]) -> None:
         )
 
 
-def _judge_landmarks(residual: LandmarkResidual, spacing: float, sentences: list[str], warnings: list[str]) -> bool:
+def _judge_landmarks(
+    residual: LandmarkResidual, spacing: float, pinned: bool, sentences: list[str], warnings: list[str]
+) -> bool:
     """Add what the landmarks show; returns whether it is a warning."""
     sentences.append(
         f"the {residual.count} landmarks end at a median distance of {residual.median:.4g}, "
         f"{residual.median / spacing:.2g} times the spacing of the reference's points"
     )
-    if residual.each:
-        falling = sorted(residual.each, key=lambda one: -one[1])
-        more = f"; and {len(falling) - TOLD} nearer ones" if len(falling) > TOLD else ""
-        sentences.append("landmarks: " + "; ".join(f"{name} {length:.4g}" for name, length in falling[:TOLD]) + more)
+    if residual.each and not pinned:
+        sentences.append(f"landmarks: {_falling(residual.each)}")
     if residual.median > FAR * spacing:
         warnings.append(
             f"the landmarks end {residual.median / spacing:.2g} spacings apart: is the transform too stiff for them, "
@@ -259,26 +261,34 @@ def _judge_landmarks(residual: LandmarkResidual, spacing: float, sentences: list
     return max(residual.median, residual.largest) > FAR * spacing
 
 
-def _judge_pinning(pinned: Pinning, spacing: float, sentences: list[str], warnings: list[str]) -> None:
+def _falling(each: Iterable[tuple[str, float]]) -> str:
+    """Landmarks and their distances, the farthest first."""
+    falling = sorted(each, key=lambda one: -one[1])
+    more = f"; and {len(falling) - TOLD} nearer ones" if len(falling) > TOLD else ""
+    return "; ".join(f"{name} {length:.4g}" for name, length in falling[:TOLD]) + more
+
+
+def _judge_pinning(
+    pinned: Pinning, names: tuple[str, ...], spacing: float, sentences: list[str], warnings: list[str]
+) -> None:
     """Add what pinning the landmarks bent."""
     if not pinned.width:
         sentences.append("the landmarks were together already: pinning them moved nothing")
         return
     sentences.append(
-        f"pinning the {pinned.count} landmarks moved points by up to {pinned.largest:.4g}, "
+        f"pinning the {len(pinned.before)} landmarks moved points by up to {pinned.largest:.4g}, "
         f"{pinned.largest / spacing:.2g} times the spacing of the reference's points, and changed lengths between "
         f"neighbours by up to {np.expm1(pinned.stretch):.0%}"
     )
+    if names:
+        sentences.append(f"until then the landmarks were apart: {_falling(zip(names, pinned.before, strict=True))}")
     if pinned.folded:
         warnings.append(
             f"pinning the landmarks folds the map at {pinned.folded:.1%} of the points around them: two of them that "
             "lie near each other contradict each other, or one is wrong"
         )
     elif pinned.largest > FAR * spacing or pinned.stretch > TORN:
-        warnings.append(
-            "pinning the landmarks bent much: is one of them wrong, or the transform too stiff for them? Without "
-            "pinned the verdict names the one that fits least"
-        )
+        warnings.append("pinning the landmarks bent much: is one of them wrong, or the transform too stiff for them?")
 
 
 def unevenness(
