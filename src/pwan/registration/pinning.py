@@ -48,14 +48,15 @@ class Pinning:
         largest: how far the correction moves a point at most, in the reference's units.
         width: of its Gaussian, in the source's units; 0 where nothing was to be corrected.
         stretch: the largest |log| of how it changed a length between neighbours.
-        folded: share of the points about the landmarks where it turned the map inside out.
+        folded: at how many of the points about the landmarks, and of the middles between these, it turned the map
+            inside out.
     """
 
     before: tuple[float, ...]
     largest: float = 0.0
     width: float = 0.0
     stretch: float = 0.0
-    folded: float = 0.0
+    folded: int = 0
 
 
 class _Pairs(NamedTuple):
@@ -140,13 +141,14 @@ def _pinned(transform: SpaceMap, problem: RegistrationProblem, pairs: _Pairs, k:
     spacing = median_spacing(points.numpy(), masses)
     correction, stretch = _gentlest(p, rest, points[near], moved, spacing, radius, SOLVED * reached)
     pinned = replace(transform, displacement=Corrected(transform.displacement, correction))
-    before, after = (one.jacobian_determinants(source[near]) for one in (transform, pinned))
+    at = torch.cat((source[near], _middles(pairs.places[own])))
+    before, after = (one.jacobian_determinants(at) for one in (transform, pinned))
     return pinned, replace(
         found,
         largest=float(torch.cat((correction(points[near]), rest)).norm(dim=1).max()) * unit,
         width=correction.beta * float(frame.source_scale),
         stretch=stretch,
-        folded=float(((after < 0) & (before >= 0)).double().mean()),
+        folded=int(((after < 0) & (before >= 0)).sum()),
     )
 
 
@@ -195,6 +197,13 @@ def _first_of_places(places: Tensor, same: float) -> Tensor:
     for _, second in KDTree(places.numpy()).query_pairs(same):
         kept[second] = False
     return kept.nonzero().flatten()
+
+
+def _middles(places: Tensor) -> Tensor:
+    """Between each of the places (L, D) and the one nearest to it, where two that contradict each other fold a map."""
+    if len(places) < 2:
+        return places
+    return (places + places[torch.from_numpy(KDTree(places.numpy()).query(places.numpy(), 2)[1][:, 1])]) / 2
 
 
 def _around(points: Tensor, places: Tensor) -> Tensor:

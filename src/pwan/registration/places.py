@@ -87,7 +87,7 @@ def check_near(
     if lengths[worst] > diameter:
         name = f"number {worst}" if names is None else repr(names[worst])
         raise ValueError(
-            f"{what}: expected positions on or near the {set_name or SIDES[side]}, whose extent is {diameter:.4g}, but "
+            f"{what}: expected positions on or near {set_name or f'the {SIDES[side]}'}, whose extent is {diameter:.4g}, but "
             f"{name} at ({', '.join(f'{x:.6g}' for x in places[worst, side])}) lies {lengths[worst]:.4g} from its "
             "nearest point; are both in the same coordinate system (signs of x and y in LPS and RAS) and in the same "
             "units?"

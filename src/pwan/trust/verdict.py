@@ -284,8 +284,8 @@ def _judge_pinning(
         sentences.append(f"until then the landmarks were apart: {_falling(zip(names, pinned.before, strict=True))}")
     if pinned.folded:
         warnings.append(
-            f"pinning the landmarks folds the map at {pinned.folded:.1%} of the points around them: two of them that "
-            "lie near each other contradict each other, or one is wrong"
+            f"pinning the landmarks folds the map at {pinned.folded} of the places around them: two of them that lie "
+            "near each other contradict each other, or one is wrong"
         )
     elif pinned.largest > FAR * spacing or pinned.stretch > TORN:
         warnings.append("pinning the landmarks bent much: is one of them wrong, or the transform too stiff for them?")
