@@ -86,8 +86,9 @@ def check_near(
     worst = int(lengths.argmax())
     if lengths[worst] > diameter:
         name = f"number {worst}" if names is None else repr(names[worst])
+        of_set = set_name or f"the {SIDES[side]}"
         raise ValueError(
-            f"{what}: expected positions on or near {set_name or f'the {SIDES[side]}'}, whose extent is {diameter:.4g}, but "
+            f"{what}: expected positions on or near {of_set}, whose extent is {diameter:.4g}, but "
             f"{name} at ({', '.join(f'{x:.6g}' for x in places[worst, side])}) lies {lengths[worst]:.4g} from its "
             "nearest point; are both in the same coordinate system (signs of x and y in LPS and RAS) and in the same "
             "units?"
