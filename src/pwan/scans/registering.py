@@ -179,7 +179,7 @@ def _mass(settings: ScanSettings, pair: Pair) -> float | None:
     """The mass in registered points, where one is given; it is stated in points of the source's file.
 
     Raises:
-        ValueError: more than can be matched; or all of the file is to be moved by a method that cannot.
+        ValueError: more than can be matched; or all of the file, or landmarks, are to be moved by a method that cannot.
     """
     method = settings.chosen()
     free = getattr(method, "parametrisation", "modes") == "free" and getattr(method, "transform", "") == "nonrigid"
@@ -187,6 +187,11 @@ def _mass(settings: ScanSettings, pair: Pair) -> float | None:
         raise ValueError(
             f"with parametrisation=free only the points that are registered can be moved, but {pair.source_file.path} "
             "has more; take method.parametrisation=modes"
+        )
+    if free and (settings.pinned or (pair.landmarks is not None and pair.landmarks.points is None)):
+        raise ValueError(
+            "with parametrisation=free the transform is known at the source's points alone, so that landmarks must be "
+            "numbers of points and cannot be pinned; take method.parametrisation=modes"
         )
     if settings.mass is None:
         return None
