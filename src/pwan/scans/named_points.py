@@ -80,8 +80,8 @@ def read_named(path: str, scan: PointFile, notes: list[str]) -> NamedPoints:
         OSError: the file does not exist or cannot be read.
         ValueError: no names, a name twice, or another number of coordinates than the scan has; names the file.
     """
-    data = Path(path).read_bytes()
-    found = _picked(path, data, notes) if b"<PickedPoints" in data[:HEAD] else _of_points(path, notes)
+    head = _head(Path(path))
+    found = _picked(path, notes) if b"<PickedPoints" in head else _of_points(path, notes)
     seen: set[str] = set()
     for name in found.names:
         if not name or _key(name) in seen:
@@ -96,7 +96,7 @@ def read_named(path: str, scan: PointFile, notes: list[str]) -> NamedPoints:
             f"{path}: expected points with {d} coordinates, as those of {scan.path} have, found "
             f"{found.points.shape[1]}. Drop or add a coordinate"
         )
-    return NamedPoints(found.names, _in_system_of(scan, Path(path).name, data, found.points, notes))
+    return NamedPoints(found.names, _in_system_of(scan, Path(path).name, _stated(head), found.points, notes))
 
 
 def _of_points(path: str, notes: list[str]) -> NamedPoints:
@@ -117,10 +117,10 @@ def _of_points(path: str, notes: list[str]) -> NamedPoints:
     return NamedPoints(tuple(names), file.points)
 
 
-def _picked(path: str, data: bytes, notes: list[str]) -> NamedPoints:
+def _picked(path: str, notes: list[str]) -> NamedPoints:
     """Of MeshLab: <point x= y= z= name= active=/>, those that are active."""
     try:
-        points = list(ElementTree.fromstring(data).iter("point"))
+        points = list(ElementTree.fromstring(Path(path).read_bytes()).iter("point"))
     except ElementTree.ParseError as error:
         raise ValueError(
             f"{path}: expected XML, found a file that is cut off or damaged: {error}. Save it again"
@@ -140,14 +140,11 @@ def _picked(path: str, data: bytes, notes: list[str]) -> NamedPoints:
     return NamedPoints(tuple(point.get("name", "").strip() for point in active), np.array(places, dtype=np.float64))
 
 
-def _in_system_of(scan: PointFile, name: str, data: bytes, points: np.ndarray, notes: list[str]) -> np.ndarray:
-    """The points (k, D) of a file in the coordinate system of its scan."""
-    stated = _stated(data)
+def _in_system_of(scan: PointFile, name: str, stated: str | None, points: np.ndarray, notes: list[str]) -> np.ndarray:
+    """The points (k, D) of a file, which states a coordinate system or none, in that of its scan."""
     if stated is None or points.shape[1] != 3:
         return points
-    with (gzip.open if scan.path.read_bytes()[:2] == b"\x1f\x8b" else open)(scan.path, "rb") as file:
-        of_scan = _stated(file.read(HEAD))
-    changed = points * [-1.0, -1.0, 1.0]
+    of_scan, changed = _stated(_head(scan.path)), points * [-1.0, -1.0, 1.0]
     if of_scan is not None:
         notes.append(
             f"{name}: coordinate system {stated}, that of {scan.path.name} {of_scan}"
@@ -164,6 +161,14 @@ def _in_system_of(scan: PointFile, name: str, data: bytes, points: np.ndarray, n
         return changed
     notes.append(f"{name}: coordinate system {stated}, taken for that of {scan.path.name}, which states none")
     return points
+
+
+def _head(path: Path) -> bytes:
+    """The beginning of a file, out of gzip."""
+    with path.open("rb") as file:
+        packed = file.read(2) == b"\x1f\x8b"
+    with gzip.open(path) if packed else path.open("rb") as file:
+        return file.read(HEAD)
 
 
 def _stated(data: bytes) -> str | None:
