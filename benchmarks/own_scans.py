@@ -2,7 +2,6 @@
 
     OMP_NUM_THREADS=1 PYTHONPATH=src python benchmarks/own_scans.py start --trials 50 [--scale] [--registered 15]
     OMP_NUM_THREADS=1 PYTHONPATH=src python benchmarks/own_scans.py limits --trials 20 [--registered 20]
-    OMP_NUM_THREADS=1 PYTHONPATH=src python benchmarks/own_scans.py landmarks [--shapes hand_fist ...]
 
 ``start``: the source of keep 0.8 is turned about a random axis by a random angle (uniform rotations), shifted, and with
 --scale scaled by 0.5 to 2. The table gives the rotation left by the search against the one that was made, and for the
@@ -10,8 +9,6 @@ first --registered trials the MSE from the found start over that from the aligne
 ``limits``: keep 0.7, 0.85 and 1, and noise problems of 0.2 and 1.2 outliers; the estimated mass, and for the
 first --registered trials of the partial cells the median MSE with it and with the true one. --quick takes 40 steps and
 one more stage in place of PWAN's own numbers, for both sides.
-``landmarks``: the vertices of packaged hands onto as many points drawn on the other surface, without landmarks, with
-five at positions between the points (places far from each other along the mesh, the middles of faces there), pinned.
 """
 
 from __future__ import annotations
@@ -28,9 +25,7 @@ import pwan
 from pwan import shapes
 from pwan.begin.alignment import find_start
 from pwan.begin.estimate import estimate_limits
-from pwan.deformation.graph import farthest_points, shape_graph
 from pwan.randomness import numpy_generator
-from pwan.shapes.surface import sample_surface
 from pwan.synthesis import SynthesisSettings, make_problem
 
 SEED = 3
@@ -105,39 +100,9 @@ def limits(trials: int, registered: int, options: dict[str, Any]) -> None:
         tqdm.write(row)
 
 
-def landmarks(names: list[str], options: dict[str, Any]) -> None:
-    print("| shape | landmarks | MSE | landmarks apart, largest | seconds | confidence |")
-    print("|---|---|---|---|---|---|")
-    for name in names:
-        shape = shapes.load(name)
-        assert shape.vertices is not None and shape.faces is not None and shape.partner is not None
-        reference = sample_surface(
-            shape.partner, shape.faces, len(shape.vertices), numpy_generator(SEED, name, "reference")
-        )
-        wrist = int(np.square(shape.vertices).sum(1).argmax())
-        far, _ = farthest_points(shape_graph(shape.vertices, shape.faces), 6, wrist)
-        on_faces = [shape.faces[(shape.faces == row).any(1)][0] for row in far[1:]]
-        here, there = (points[on_faces].mean(1) for points in (shape.vertices, shape.partner))
-        radius = float(np.sqrt(shape.partner.var(0).sum()))
-        for words, known in (
-            ("none", {}),
-            ("5", {"landmarks": (here, there)}),
-            ("5, pinned", {"landmarks": (here, there), "pinned": True}),
-        ):
-            began = time.perf_counter()
-            result = pwan.register(
-                shape.vertices, reference, source_faces=shape.faces, flexibility="auto", **known, **options
-            )
-            seconds = time.perf_counter() - began
-            error = float(((result.transformed - shape.partner) ** 2).sum(1).mean()) / radius**2
-            apart = float(np.linalg.norm(result.transform(here) - there, axis=1).max()) / radius
-            tqdm.write(f"| {name} | {words} | {error:.4f} | {apart:.2g} | {seconds:.0f} | {result.confidence:.2f} |")
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("start", "limits", "landmarks"))
-    parser.add_argument("--shapes", nargs="+", default=["hand_fist", "hand_hook", "hand_two"])
+    parser.add_argument("what", choices=("start", "limits"))
     parser.add_argument("--trials", type=int, default=20)
     parser.add_argument("--registered", type=int, default=0)
     parser.add_argument("--scale", action="store_true")
@@ -146,7 +111,5 @@ if __name__ == "__main__":
     chosen_options = QUICK if chosen.quick else {}
     if chosen.what == "start":
         starts(chosen.trials, chosen.registered, chosen.scale, chosen_options)
-    elif chosen.what == "landmarks":
-        landmarks(chosen.shapes, chosen_options)
     else:
         limits(chosen.trials, chosen.registered, chosen_options)
