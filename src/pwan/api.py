@@ -133,6 +133,7 @@ def register(
     mass: Numbers | Literal["auto"] | None = ...,
     distance: Numbers | None = ...,
     landmarks: Landmarks | None = ...,
+    guess: Points | None = ...,
     source_faces: ArrayLike | None = ...,
     reference_faces: ArrayLike | None = ...,
     source_weights: ArrayLike | Tensor | Literal["even"] | None = ...,
@@ -155,6 +156,7 @@ def register(
     mass: Numbers | Literal["auto"] | None = ...,
     distance: Numbers | None = ...,
     landmarks: Landmarks | None = ...,
+    guess: Points | None = ...,
     source_faces: ArrayLike | None = ...,
     reference_faces: ArrayLike | None = ...,
     source_weights: ArrayLike | Tensor | Literal["even"] | None = ...,
@@ -176,6 +178,7 @@ def register(
     mass: Numbers | Literal["auto"] | None = None,
     distance: Numbers | None = None,
     landmarks: Landmarks | None = None,
+    guess: Points | None = None,
     source_faces: ArrayLike | None = None,
     reference_faces: ArrayLike | None = None,
     source_weights: ArrayLike | Tensor | Literal["even"] | None = None,
@@ -205,6 +208,8 @@ def register(
             list of B such arrays or None. They pull softly, as strong as the setting ``pull`` says; PWAN's methods and
             soft_assignment take them. Sets far turned against each other are better turned back by the pairs first
             (:func:`pwan.begin.landmark_start.start_by_landmarks`).
+        guess: where the source's points may belong, as (r, D) or (B, r, D), for example where an earlier frame led.
+            PWAN begins from there and measures its energy against the source as given; other methods leave it out.
         source_faces: (F, 3) rows of the source's points, the triangles of its mesh, or (B, F, 3); None for those of the
             object that was given as the source (``faces`` or ``triangles``), if any. The geodesic kernel
             (``kernel="geodesic"``) goes along their edges, else from neighbour to neighbour.
@@ -257,7 +262,9 @@ def register(
     y_faces, x_faces = (
         None if f is None else f.expand(len(points), -1, -1) for f, points in zip(faces, (y, x), strict=True)
     )
-    problem = RegistrationProblem(y, x, source_faces=y_faces, reference_faces=x_faces)  # checks them
+    there = None if guess is None else to_points("guess", points_of(guess))
+    there = there[None] if there is not None and there.ndim == 2 else there
+    problem = RegistrationProblem(y, x, source_faces=y_faces, reference_faces=x_faces, guess=there)  # checks them
     problem = replace(
         problem,
         source_weights=_weights("source_weights", source_weights, y, y_faces),
@@ -310,7 +317,7 @@ def _limited(
 def _estimated(problem: RegistrationProblem, seed: int) -> float:
     """The mass of one problem."""
     a, b = (None if weights is None else weights[0] for weights in problem.masses)
-    y, x = problem.source[0], problem.reference[0]
+    y, x = (problem.source if problem.guess is None else problem.guess)[0], problem.reference[0]
     return estimate_limits(y, x, source_weights=b, reference_weights=a, seed=seed).mass
 
 
