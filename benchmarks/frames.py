@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -78,9 +79,9 @@ def made(name: str, frames: int, points: int, spoilt: bool) -> tuple[list[np.nda
     return seen, truths
 
 
-def followed(seen: list[np.ndarray], way: str, options: dict[str, Any]) -> list[Any]:
+def followed(seen: list[np.ndarray], way: str, options: dict[str, Any]) -> Iterator[Any]:
     """The result for each frame but the first."""
-    first, last, results = seen[0], seen[0], []
+    first, last = seen[0], seen[0]
     for frame in seen[1:]:
         if way in ("chain", "twice"):
             result = pwan.register(last, frame, **options)
@@ -92,8 +93,7 @@ def followed(seen: list[np.ndarray], way: str, options: dict[str, Any]) -> list[
             last = result.transformed
         if way == "straight":
             result = pwan.register(first, frame, **options)
-        results.append(result)
-    return results
+        yield result
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -114,15 +114,11 @@ def main(arguments: list[str] | None = None) -> None:
     seen, truths = made(chosen.body, chosen.frames, chosen.points, chosen.spoilt)
     for way in chosen.ways:
         began = time.perf_counter()
-        results = followed(seen, way, options)
-        seconds = time.perf_counter() - began
-        errors = [
-            100 * np.linalg.norm(result.transformed - truth, axis=1).mean()
-            for result, truth in zip(results, truths[1:], strict=True)
-        ]
-        sure = [result.confidence for result in results]
-        print(f"| {way} | " + " | ".join(f"{error:.1f}" for error in errors) + f" | {seconds:.0f} |", flush=True)
-        print(f"    sure | " + " | ".join(f"{of:.2f}" for of in sure), flush=True)
+        print(f"| {way} |", end="", flush=True)
+        for result, truth in zip(followed(seen, way, options), truths[1:], strict=True):
+            error = 100 * np.linalg.norm(result.transformed - truth, axis=1).mean()
+            print(f" {error:.1f}{'' if not result.warnings else '?'} |", end="", flush=True)
+        print(f" {time.perf_counter() - began:.0f} |", flush=True)
 
 
 if __name__ == "__main__":

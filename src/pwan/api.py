@@ -20,6 +20,7 @@ from pwan.arrays import (
     Numbers,
     NumpyPoints,
     Points,
+    faces_of,
     floating_type,
     points_of,
     real_array,
@@ -250,7 +251,7 @@ def register(
     """
     _check_names(method, options)
     chosen = methods.settings(method, options, over=settings)
-    faces = (_faces("source", source, source_faces), _faces("reference", reference, reference_faces))
+    faces = (faces_of("source", source, source_faces), faces_of("reference", reference, reference_faces))
     source, reference = points_of(source), points_of(reference)
     y, x = to_points("source", source), to_points("reference", reference)
     if y.ndim != x.ndim:
@@ -342,27 +343,6 @@ def _weights(name: str, given: Any, points: Tensor, faces: Tensor | None) -> Ten
             f"{array.shape}"
         )
     return torch.from_numpy(np.array(np.broadcast_to(array, (b, n)), dtype=np.float64))
-
-
-def _faces(name: str, given: Any, faces: Any) -> Tensor | None:
-    """The triangles of one set (1 or B, F, 3), told or those of the object that was given for its points.
-
-    Raises:
-        ValueError: no array of whole numbers of that shape.
-    """
-    if faces is None and not isinstance(given, (Tensor, np.ndarray)):
-        both = [found for name in ("faces", "triangles") if (found := getattr(given, name, None)) is not None]
-        # of a PointFile the faces may have more corners; of trimesh the triangles are the corners' coordinates
-        faces = next((found for found in both if np.ndim(found) == 2 and np.shape(found)[1] == 3), (*both, None)[0])
-    if faces is None:
-        return None
-    array = real_array(f"{name}_faces", faces)
-    if array.ndim not in (2, 3) or array.shape[-1] != 3 or not (array % 1 == 0).all():
-        raise ValueError(
-            f"{name}_faces must be whole numbers (F, 3), rows of its points, got {array.dtype} of shape {array.shape}"
-        )
-    rows = torch.from_numpy(array.astype(np.int64))
-    return None if not rows.numel() else rows if rows.ndim == 3 else rows[None]
 
 
 def _check_names(method: str, options: Mapping[str, Any]) -> None:
