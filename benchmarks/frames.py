@@ -1,6 +1,6 @@
 """The error against the number of the frame: a body that walks from one pose to another.
 
-    OMP_NUM_THREADS=1 PYTHONPATH=src python benchmarks/frames.py body_walk [--frames 12] [--points 1000] [--spoilt]
+OMP_NUM_THREADS=1 PYTHONPATH=src python benchmarks/frames.py body_walk [--frames 12] [--points 1000] [--spoilt]
 """
 
 from __future__ import annotations
@@ -106,11 +106,14 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--options", nargs="*", default=[])
     chosen = parser.parse_args(arguments)
     import json
+
     options: dict[str, Any] = {"flexibility": "auto", "mass": "auto" if chosen.spoilt else None}
     for o in chosen.options:
         a, b = o.split("=")
-        try: options[a] = json.loads(b)
-        except ValueError: options[a] = b
+        try:
+            options[a] = json.loads(b)
+        except ValueError:
+            options[a] = b
     seen, truths = made(chosen.body, chosen.frames, chosen.points, chosen.spoilt)
     for way in chosen.ways:
         began = time.perf_counter()

@@ -82,7 +82,7 @@ def register_pair(
     doubt = "" if settings.scale else doubtful_units(pair.source, pair.reference)
     if doubt:
         tell(f"warning: {doubt}")
-    mass = _mass(settings, pair)
+    mass = registered_mass(settings, pair)
     if guess is None and (settings.init == "auto" or settings.scale):
         tell("looking for a start ...")
     start = _start(settings, pair, mass, guess)
@@ -182,7 +182,7 @@ def _may_bend(settings: ScanSettings) -> bool:
     return settings.method_options().get("flexibility") == "auto" and settings.type_of_method() != "distance"
 
 
-def _mass(settings: ScanSettings, pair: Pair) -> float | None:
+def registered_mass(settings: ScanSettings, pair: Pair) -> float | None:
     """The mass in registered points, where one is given; it is stated in points of the source's file.
 
     Raises:
