@@ -84,7 +84,8 @@ def in_turn(numbers: Iterable[int], one: One, last: Followed | None, tell: Tell)
             last = frame
             continue
         after = "nothing" if last is None else last.name
-        tell(f"warning: {frame.name} is not to be trusted: {frame.reason} The next frame begins from {after}.")
+        reason = frame.reason.rstrip(".")
+        tell(f"warning: {frame.name} is not to be trusted: {reason}. The next frame begins from {after}.")
     return done
 
 
