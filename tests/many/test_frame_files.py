@@ -44,7 +44,7 @@ class Counted:
     def __call__(self, settings: ScanSettings, pair: Any, **options: Any) -> Any:
         name = pair.reference_file.path.name
         self.seen.append(name)
-        self.guesses[name] = options["guess"]
+        self.guesses.setdefault(name, options["guess"])
         if name == self.stopped:
             raise KeyboardInterrupt
         if name == self.wrong:

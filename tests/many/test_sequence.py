@@ -10,7 +10,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 import pwan
-from pwan.many.sequence import Followed, in_turn, of_frame, register_sequence
+from pwan.many.sequence import Followed, by_either, chained, in_turn, of_frame, register_sequence
 from pwan.problem import Progress
 
 TURN = Rotation.from_rotvec([0.0, 0.0, 0.15])
@@ -37,10 +37,13 @@ class Scripted:
         self.truths, self.doubted, self.failed = truths, doubted, failed
         self.sources: dict[int, np.ndarray] = {}
         self.guesses: dict[int, Any] = {}
+        self.calls: list[int] = []
 
     def __call__(self, source: np.ndarray, *, reference: Any, guess: Any, **_: Any) -> Any:
         k = next(k for k, truth in enumerate(self.truths) if truth is reference)
-        self.sources[k], self.guesses[k] = source, guess
+        self.sources.setdefault(k, source)
+        self.guesses.setdefault(k, guess)
+        self.calls.append(k)
         bad = k in self.failed
         return SimpleNamespace(
             transformed=source if bad else self.truths[k],
@@ -92,6 +95,48 @@ def test_after_a_doubted_or_a_failed_frame_the_next_begins_from_the_last_good_on
         "warning: frame 3 is not to be trusted: diverged at step 3. The next frame begins from frame 1.",
     ]
     assert "4 of them to be trusted" in repr(done) and "frame 3: diverged at step 3" in repr(done)
+
+
+def frame_of(confidence: float, trusted: bool) -> Followed:
+    return Followed("f", FOUR, trusted, confidence, 0.1, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("straight", "chain", "taken"),
+    [
+        ((0.9, True), None, "straight"),  # the chain is not even tried
+        ((0.5, False), (0.85, True), "chain"),
+        ((0.85, False), (0.8, True), "chain"),
+        ((0.5, False), (0.6, False), "chain"),
+        ((0.5, False), (0.4, False), "straight"),
+    ],
+)
+def test_straight_from_the_first_shape_where_it_is_trusted_else_by_the_frame_before(straight, chain, taken):
+    found = by_either(lambda: frame_of(*straight), lambda: frame_of(*(chain or pytest.fail("tried"))))
+    assert found.chained == (taken == "chain")
+    assert (found.confidence, found.trusted) == (chain if taken == "chain" else straight)
+
+
+def test_a_chained_frame_has_the_whole_way(shape):
+    def twice(points: Any) -> Any:
+        return 2.0 * points
+
+    def further(points: Any) -> Any:
+        return points + 1.0
+
+    way = chained(chained(twice, further), twice)
+    np.testing.assert_allclose(way(shape), 4.0 * shape + 2.0)
+    assert chained(None, twice) is twice and chained(twice, None) is None
+
+
+def test_a_frame_that_is_doubted_is_registered_by_the_one_before_it_too(shape):
+    truths = [moved(shape, k) for k in range(4)]
+    scripted = Scripted(truths, doubted=(1, 2))
+    register_sequence(truths, register=scripted)
+    assert scripted.calls == [1, 2, 3]  # from the first shape there is no other way
+    scripted = Scripted(truths, doubted=(2,))
+    register_sequence(truths, register=scripted)
+    assert scripted.calls == [1, 2, 2, 3]
 
 
 def test_a_template_is_registered_onto_the_first_frame_too_and_begins_anew_until_one_is_trusted(shape):

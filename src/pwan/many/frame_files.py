@@ -19,7 +19,7 @@ import numpy as np
 from pwan.deformation.space import SpaceTransform
 from pwan.extras import needs
 from pwan.files import in_one_move
-from pwan.many.sequence import Followed, Tell, in_turn, of_frame
+from pwan.many.sequence import Followed, Tell, by_either, chained, in_turn, of_frame
 from pwan.pointfiles import read_points
 from pwan.problem import Observer
 from pwan.scans.folder import PAGE, TRANSFORM, check_output, stem
@@ -100,24 +100,26 @@ def register_frame_files(
     source, shape = _checked([each[k] for k in todo or [begins]], tell)
     if begins + len(todo) < len(files):
         tell(f"{len(files) - begins - len(todo)} of {len(files)} frames are done already and kept")
+    first = replace(Followed.first(files[0].name, shape), result=source) if begins else None
     folder.mkdir(parents=True, exist_ok=True)
     _write_text(folder / RECORD, json.dumps(record, indent=1))
 
     def one(number: int, last: Followed | None) -> Followed:
         if number not in todo:
-            return _kept(each[number])
+            return _kept(each[number], last)
         watch = of_frame(observer, todo.index(number), len(todo))
         try:
-            found = _registered(each[number], last, partial(register, tell=_nothing, observer=watch))
+            found = _registered(each[number], last, partial(register, tell=_nothing, observer=watch), last is first)
         except ValueError as error:  # of this frame alone: what is wrong with all of them was found before
             there = shape if last is None else last.points
             return Followed(files[number].name, there, False, 0.0, np.inf, 0.0, str(error))
-        tell(f"{found.name}: {found.confidence:.0%} sure, within {found.distance:.3g}, {found.seconds:.0f} s")
+        way = ", by the frame before it" if found.chained else ""
+        tell(f"{found.name}: {found.confidence:.0%} sure, within {found.distance:.3g}, {found.seconds:.0f} s{way}")
         return found
 
-    first = [Followed.first(files[0].name, shape)] * begins
-    done = [*first, *in_turn(range(begins, len(files)), one, first[0] if first else None, tell)]
-    points = np.stack([source] * begins + [_all_points(settings, source) for settings in each[begins:]])
+    done = [*([first] if first else []), *in_turn(range(begins, len(files)), one, first, tell)]
+    lost = np.full_like(source, np.nan)
+    points = np.stack([lost if frame.result is None else frame.result for frame in done])
     return FrameFiles(done, points, folder, _write(files, done, points, folder))
 
 
@@ -186,14 +188,39 @@ def _checked(each: Sequence[ScanSettings], tell: Tell) -> tuple[np.ndarray, np.n
     return pair.source_file.points, pair.source
 
 
-def _registered(settings: ScanSettings, last: Followed | None, register: Callable[..., Outcome]) -> Followed:
-    """One frame, registered and written."""
-    outcome = register(settings, read_pair(settings), guess=None if last is None else last.points)
-    outcome = replace(outcome, again=None)  # a command for one pair would leave the others out
-    verdict, measured, folder = outcome.verdict, outcome.measured, Path(settings.output)
+def _registered(
+    settings: ScanSettings, last: Followed | None, register: Callable[..., Outcome], from_first: bool
+) -> Followed:
+    """One frame, registered and written; from where the last one led, which may be the first shape itself."""
+    pair, outcomes = read_pair(settings), []
+
+    def straight() -> Followed:
+        outcomes.append(register(settings, pair, guess=None if last is None else last.points))
+        return _found(settings, outcomes[-1])
+
+    def chain() -> Followed:
+        assert last is not None
+        before = replace(pair, source=last.points, source_file=replace(pair.source_file, points=last.result))
+        as_they_are = replace(settings, init="none", scale=False)
+        outcomes.append(register(as_they_are, before, guess=None))
+        found = _found(settings, outcomes[-1])
+        return replace(found, transform=chained(last.transform, found.transform))
+
+    found = straight() if last is None or from_first else by_either(straight, chain)
+    folder = Path(settings.output)
     (folder / DONE).unlink(missing_ok=True)
-    write_output(settings, outcome)
-    found = Followed(
+    # a command for one pair would leave the other frames out
+    write_output(settings, replace(outcomes[-1 if found.chained else 0], again=None))
+    kept = {"points": found.result, "registered": found.points, "trusted": found.trusted, "reason": found.reason}
+    kept |= {"chained": found.chained} | {name: getattr(found, name) for name in NUMBERS}
+    with in_one_move(folder / DONE) as half, open(half, "wb") as file:
+        np.savez(file, **kept)
+    return found
+
+
+def _found(settings: ScanSettings, outcome: Outcome) -> Followed:
+    verdict, measured = outcome.verdict, outcome.measured
+    return Followed(
         name=Path(settings.reference).name,
         points=np.asarray(outcome.result.transformed, dtype=np.float64),
         trusted=verdict.trusted,
@@ -201,34 +228,22 @@ def _registered(settings: ScanSettings, last: Followed | None, register: Callabl
         distance=measured.residual,
         seconds=outcome.seconds,
         reason=measured.failed or " ".join(verdict.warnings),
-        transform=outcome.transform,
+        transform=None if measured.failed else outcome.transform,
+        result=outcome.points,
     )
-    kept = {"points": outcome.points, "registered": found.points, "trusted": found.trusted, "reason": found.reason}
-    kept |= {name: getattr(found, name) for name in NUMBERS}
-    with in_one_move(folder / DONE) as half, open(half, "wb") as file:
-        np.savez(file, **kept)
-    return found
 
 
-def _kept(settings: ScanSettings) -> Followed:
-    """A frame that an earlier run has finished."""
+def _kept(settings: ScanSettings, last: Followed | None) -> Followed:
+    """A frame that an earlier run has finished, which began at this last one."""
     folder = Path(settings.output)
     with np.load(folder / DONE) as kept:
         numbers = {name: float(kept[name]) for name in NUMBERS}
-        trusted, reason, points = bool(kept["trusted"]), str(kept["reason"]), kept["registered"]
+        told = {"trusted": bool(kept["trusted"]), "chained": bool(kept["chained"]), "reason": str(kept["reason"])}
+        places = {"points": kept["registered"], "result": kept["points"]}
     transform = SpaceTransform.load(folder / TRANSFORM) if (folder / TRANSFORM).exists() else None
-    name = Path(settings.reference).name
-    return Followed(name=name, points=points, trusted=trusted, reason=reason, transform=transform, **numbers)
-
-
-def _all_points(settings: ScanSettings, like: np.ndarray) -> np.ndarray:
-    """(N, D) all points of the file that is led, in one frame; NaN where that failed."""
-    path = Path(settings.output) / DONE
-    if not path.exists():
-        return np.full_like(like, np.nan)
-    with np.load(path) as kept:
-        points: np.ndarray = kept["points"]
-    return points
+    if told["chained"] and last is not None:
+        transform = chained(last.transform, transform)
+    return Followed(name=Path(settings.reference).name, transform=transform, **numbers, **told, **places)
 
 
 def _write(files: Sequence[Path], done: Sequence[Followed], points: np.ndarray, folder: Path) -> tuple[Path, ...]:
@@ -240,6 +255,7 @@ def _write(files: Sequence[Path], done: Sequence[Followed], points: np.ndarray, 
             "trusted": [frame.trusted for frame in done],
             **{name: [getattr(frame, name) for frame in done] for name in NUMBERS},
             "began": [frame.began for frame in done],
+            "chained": [frame.chained for frame in done],
             "reason": [frame.reason for frame in done],
         }
     )

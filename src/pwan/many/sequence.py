@@ -1,8 +1,8 @@
 """Frames of something that moves: one shape is led through all of them.
 
-Each frame is registered by the first shape itself, which begins where the last trusted frame led: the chain finds the
-way, and since the bending is measured against the first shape, errors do not add up from frame to frame. Not in the
-paper.
+The first shape itself is registered onto each frame, begun where the last trusted frame led: the chain finds the way,
+and since the bending is measured against the first shape, errors do not add up from frame to frame. Where that is not
+to be trusted, as of a shape that has bent far, the frame before is registered in its place. Not in the paper.
 """
 
 from __future__ import annotations
@@ -42,9 +42,11 @@ class Followed:
         seconds: of its registration.
         reason: why it is not trusted, in a sentence; else empty.
         began: the name of the frame where it began; empty for the first one.
+        chained: whether it was registered by the shape as it was in that frame, in place of the first shape.
         transform: from any points of the first shape's coordinates to where they are in this frame; None for the first
             shape itself, where it failed, and for methods without one.
-        result: what the registration gave; None for the first shape itself.
+        result: what the registration gave, of files all of their points, moved (N, D); None for the first shape
+            itself, and where a file's registration has failed with an error.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Followed:
     seconds: float
     reason: str = ""
     began: str = ""
+    chained: bool = False
     transform: Any = None
     result: Any = None
 
@@ -87,6 +90,35 @@ def in_turn(numbers: Iterable[int], one: One, last: Followed | None, tell: Tell)
         reason = frame.reason.rstrip(".")
         tell(f"warning: {frame.name} is not to be trusted: {reason}. The next frame begins from {after}.")
     return done
+
+
+def by_either(straight: Callable[[], Followed], chain: Callable[[], Followed]) -> Followed:
+    """The frame registered straight by the first shape where that is to be trusted; else by the frame before it, if
+    that is more so."""
+    found = straight()
+    if found.trusted:
+        return found
+    other = replace(chain(), chained=True)
+    return other if other.trusted or other.confidence > found.confidence else found
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Transforms one after the other, from points (M, D) to where they go."""
+
+    parts: tuple[Any, ...]
+
+    def __call__(self, points: Any) -> Any:
+        for part in self.parts:
+            points = part(points)
+        return points
+
+
+def chained(before: Any, after: Any) -> Any:
+    """The way of points that go by both; None where the second one is missing, and the second alone without a first."""
+    if after is None:
+        return None
+    return after if before is None else Chain((*(before.parts if isinstance(before, Chain) else (before,)), after))
 
 
 def of_frame(observer: Observer | None, number: int, count: int) -> Observer | None:
@@ -156,8 +188,9 @@ def register_sequence(
 
     The shape, the first frame or a template, is registered onto each frame, begun where the last trusted frame led. How
     it bends is measured against itself, but for one turn and shift, so that errors do not add up from frame to frame.
-    Between one frame and the next the motion should be small beside the shape. A frame that fails or is not to be
-    trusted (:attr:`pwan.api.Registered.warnings`) ends nothing: the next one begins from the last that is.
+    Where the result is not to be trusted (:attr:`pwan.api.Registered.warnings`), the shape as it was in that last frame
+    is registered in its place. Where neither is, or both fail, the next frame begins from the last one that is. Between
+    one frame and the next the motion should be small beside the shape.
 
     Args:
         frames: two or more sets of points in their order, (N_k, D) each; numpy arrays, torch tensors, meshes or clouds.
@@ -187,20 +220,31 @@ def register_sequence(
     if faces is not None:
         options["source_faces"] = faces[0].numpy()
     options = _bending(options)
+    first = Followed.first("frame 0", shape) if template is None else None
     with progress_bar() if progress else nullcontext() as bar:
 
         def one(number: int, last: Followed | None) -> Followed:
             watch = of_frame(bar, number - begins, len(sets) - begins)
             onto = partial(register, reference=frames[number], observer=watch, **options)
-            return _followed(f"frame {number}", shape, sets[number], last, onto)
+            name, frame = f"frame {number}", sets[number]
+            if last is None or last is first:  # from where there is no other way
+                return _followed(name, shape, frame, onto, last)
+            return by_either(
+                lambda: _followed(name, shape, frame, onto, last),
+                lambda: _chained(_followed(name, last.points, frame, onto), last),
+            )
 
-        first = Followed.first("frame 0", shape) if template is None else None
         done = in_turn(range(begins, len(sets)), one, first, tell or (lambda _: None))
     return RegisteredSequence(done if first is None else [first, *done])
 
 
+def _chained(found: Followed, last: Followed) -> Followed:
+    """A frame that the shape as it was in the last one was registered onto, with the whole way."""
+    return replace(found, transform=chained(last.transform, found.transform))
+
+
 def _followed(
-    name: str, shape: np.ndarray, frame: np.ndarray, last: Followed | None, register: Callable[..., Any]
+    name: str, shape: np.ndarray, frame: np.ndarray, register: Callable[..., Any], last: Followed | None = None
 ) -> Followed:
     """The shape (N, D) registered onto a frame (N_k, D), begun where it was in the last one."""
     began = time.perf_counter()
