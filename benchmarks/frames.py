@@ -1,10 +1,10 @@
-"""The error against the number of the frame: a body on its way from one pose to another, its points drawn anew each time.
+"""The error against the number of the frame: a body on its way from one pose to another, drawn anew in each.
 
     OMP_NUM_THREADS=1 PYTHONPATH=src python benchmarks/frames.py body_walk [--frames 10] [--points 600] [--spoilt]
 
 ``straight``: the first frame onto each other one, begun where it is. ``chain``: each frame onto the next one.
-``both``: register_sequence. The error is the mean distance to where the points belong, in % of the RMS radius; a ? marks
-frames that are not trusted.
+``both``: register_sequence. The error is the mean distance to where the points belong, in % of the RMS radius; a ?
+marks frames that are not trusted.
 """
 
 from __future__ import annotations
