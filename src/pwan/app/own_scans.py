@@ -131,8 +131,8 @@ def _sequence(arguments: Sequence[str], bar: Observer, stack: ExitStack) -> int:
     """Lead one file through frames."""
     frames, settings = parse_sequence(arguments)
     settings.chosen()
-    for path in (settings.source, *frames):
-        Path(path).stat()
+    for file in (settings.source, *frames):
+        Path(file).stat()
     from pwan.many.frame_files import register_frame_files  # loads torch
 
     with stack:

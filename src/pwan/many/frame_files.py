@@ -236,14 +236,22 @@ def _found(settings: ScanSettings, outcome: Outcome) -> Followed:
 def _kept(settings: ScanSettings, last: Followed | None) -> Followed:
     """A frame that an earlier run has finished, which began at this last one."""
     folder = Path(settings.output)
-    with np.load(folder / DONE) as kept:
-        numbers = {name: float(kept[name]) for name in NUMBERS}
-        told = {"trusted": bool(kept["trusted"]), "chained": bool(kept["chained"]), "reason": str(kept["reason"])}
-        places = {"points": kept["registered"], "result": kept["points"]}
+    with np.load(folder / DONE) as held:
+        kept = {name: held[name] for name in held.files}
     transform = SpaceTransform.load(folder / TRANSFORM) if (folder / TRANSFORM).exists() else None
-    if told["chained"] and last is not None:
-        transform = chained(last.transform, transform)
-    return Followed(name=Path(settings.reference).name, transform=transform, **numbers, **told, **places)
+    by_chain = bool(kept["chained"])
+    return Followed(
+        name=Path(settings.reference).name,
+        points=kept["registered"],
+        trusted=bool(kept["trusted"]),
+        confidence=float(kept["confidence"]),
+        distance=float(kept["distance"]),
+        seconds=float(kept["seconds"]),
+        reason=str(kept["reason"]),
+        chained=by_chain,
+        transform=chained(last.transform, transform) if by_chain and last is not None else transform,
+        result=kept["points"],
+    )
 
 
 def _write(files: Sequence[Path], done: Sequence[Followed], points: np.ndarray, folder: Path) -> tuple[Path, ...]:

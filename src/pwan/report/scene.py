@@ -93,7 +93,8 @@ def frames_json(moved: np.ndarray, frames: Sequence[np.ndarray], names: Sequence
         names: of the frames.
     """
     most = max(FEWEST_IN_FRAME, FRAMES_LIMIT // len(frames))
-    traces, steps = [], []
+    traces: list[Any] = []
+    steps: list[dict[str, Any]] = []
     for number, (there, seen) in enumerate(zip(moved, frames, strict=True)):
         there = there[np.isfinite(there).all(1)]
         pair = _points(_thinned(seen, most), REFERENCE, "frame"), _points(_thinned(there, most), SOURCE, "led there")
