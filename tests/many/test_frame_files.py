@@ -127,6 +127,39 @@ def test_what_lies_in_the_folder(frames, finished):
     assert page.count('"method":"restyle"') == 4 and "f_10.txt" in page
 
 
+def test_a_doubted_frame_is_registered_by_the_one_before_it_with_its_points_and_normals(tmp_path):
+    draw = np.random.default_rng(0)
+    shape = draw.normal(size=(40, 3)) * [1.0, 0.6, 0.3]
+    files = []
+    for k in range(3):
+        turn = Rotation.from_rotvec([0.0, 0.0, 0.2 * k])
+        files.append(tmp_path / f"f{k}.csv")
+        table = pd.DataFrame(turn.apply(shape), columns=["x", "y", "z"])
+        table[["nx", "ny", "nz"]] = turn.apply(np.eye(3)[np.zeros(40, dtype=int)])
+        table.to_csv(files[-1], index=False)
+    seen: list[Any] = []
+
+    def register(settings: ScanSettings, pair: Any, **options: Any) -> Any:
+        outcome = register_pair(settings, pair, **options)
+        seen.append((settings, pair, options["guess"], outcome))
+        doubts = ("It fits badly.",) if len(seen) == 2 else ()
+        verdict = replace(outcome.verdict, trusted=not doubts, confidence=0.9 - 0.5 * len(doubts), warnings=doubts)
+        return replace(outcome, verdict=verdict)
+
+    done = register_frame_files(files, settings_of(files, tmp_path / "out"), tell=silent, register=register)
+    assert len(seen) == 3 and done.frames[2].chained and done.frames[2].trusted and done.frames[2].began == "f1.csv"
+    settings, pair, guess, outcome = seen[2]
+    assert guess is None and settings.init == "none"
+    np.testing.assert_array_equal(pair.source, done.points[1])
+    np.testing.assert_array_equal(done.points[2], outcome.points)
+    before = read_points(tmp_path / "out" / "0001_f1" / "f0_registered.csv").normals
+    np.testing.assert_array_equal(pair.source_file.normals, before)
+    np.testing.assert_allclose(done.frames[2].transform(done.points[0]), done.points[2], atol=1e-6)
+    again = register_frame_files(files, settings_of(files, tmp_path / "out"), tell=silent, register=register)
+    assert len(seen) == 3 and again.frames[2].chained
+    np.testing.assert_allclose(again.frames[2].transform(done.points[0]), done.points[2], atol=1e-6)
+
+
 def test_one_more_frame_is_added_to_those_that_are_done(frames, finished, tmp_path):
     more = tmp_path / "f_11.txt"
     more.write_bytes(frames[3].read_bytes())

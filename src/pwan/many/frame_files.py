@@ -20,9 +20,10 @@ from pwan.deformation.space import SpaceTransform
 from pwan.extras import needs
 from pwan.files import in_one_move
 from pwan.many.sequence import Followed, Tell, by_either, chained, in_turn, of_frame
-from pwan.pointfiles import read_points
+from pwan.pointfiles import PointFile, read_points
 from pwan.problem import Observer
 from pwan.scans.folder import PAGE, TRANSFORM, check_output, stem
+from pwan.scans.folder import files as written
 from pwan.scans.output import Outcome, write_output
 from pwan.scans.pair import read_pair
 from pwan.scans.registering import register_pair, registered_mass
@@ -180,11 +181,9 @@ def _checked(each: Sequence[ScanSettings], tell: Tell) -> tuple[np.ndarray, np.n
         ValueError: one that cannot be registered, with its name.
     """
     tell(f"reading {len(each)} frames ...")
-    pair = None
     for settings in each:
         pair = read_pair(settings)
         registered_mass(settings, pair)
-    assert pair is not None
     return pair.source_file.points, pair.source
 
 
@@ -192,7 +191,8 @@ def _registered(
     settings: ScanSettings, last: Followed | None, register: Callable[..., Outcome], from_first: bool
 ) -> Followed:
     """One frame, registered and written; from where the last one led, which may be the first shape itself."""
-    pair, outcomes = read_pair(settings), []
+    pair = read_pair(settings)
+    outcomes: list[Outcome] = []
 
     def straight() -> Followed:
         outcomes.append(register(settings, pair, guess=None if last is None else last.points))
@@ -200,7 +200,7 @@ def _registered(
 
     def chain() -> Followed:
         assert last is not None
-        before = replace(pair, source=last.points, source_file=replace(pair.source_file, points=last.result))
+        before = replace(pair, source=last.points, source_file=_as_it_was(pair.source_file, last))
         as_they_are = replace(settings, init="none", scale=False)
         outcomes.append(register(as_they_are, before, guess=None))
         found = _found(settings, outcomes[-1])
@@ -218,6 +218,15 @@ def _registered(
     return found
 
 
+def _as_it_was(led: PointFile, last: Followed) -> PointFile:
+    """The file that is led with the points, and the turned normals, of a frame."""
+    turned = {}
+    if led.normal_names and last.moved is not None:
+        fields = read_points(last.moved).fields
+        turned = {name: fields[name] for name in led.normal_names if name in fields}
+    return replace(led, points=last.result, fields={**led.fields, **turned})
+
+
 def _found(settings: ScanSettings, outcome: Outcome) -> Followed:
     verdict, measured = outcome.verdict, outcome.measured
     return Followed(
@@ -230,6 +239,7 @@ def _found(settings: ScanSettings, outcome: Outcome) -> Followed:
         reason=measured.failed or " ".join(verdict.warnings),
         transform=None if measured.failed else outcome.transform,
         result=outcome.points,
+        moved=written(settings)["points"],
     )
 
 
@@ -251,6 +261,7 @@ def _kept(settings: ScanSettings, last: Followed | None) -> Followed:
         chained=by_chain,
         transform=chained(last.transform, transform) if by_chain and last is not None else transform,
         result=kept["points"],
+        moved=written(settings)["points"],
     )
 
 
@@ -273,8 +284,7 @@ def _write(files: Sequence[Path], done: Sequence[Followed], points: np.ndarray, 
         table.to_csv(half, index=False)
     scene = frames_json(points, [read_points(file).points for file in files], names)
     caption = "The shape that was led through the frames, and each frame; the slider goes from one to the next."
-    note = "What each column means stands in docs/sequences.md."
-    section = Section("Frames", tables=[Table("Each frame", table)], scenes=[Scene(caption, scene)], notes=[note])
+    section = Section("Frames", tables=[Table("Each frame", table)], scenes=[Scene(caption, scene)])
     write_page(f"pwan: {len(files)} frames", [section], folder / PAGE)
     return tuple(folder / name for name in (POINTS, TABLE, PAGE))
 

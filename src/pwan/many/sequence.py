@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,7 @@ class Followed:
             shape itself, where it failed, and for methods without one.
         result: what the registration gave, of files all of their points, moved (N, D); None for the first shape
             itself, and where a file's registration has failed with an error.
+        moved: of files, the moved one; else None.
     """
 
     name: str
@@ -60,6 +62,7 @@ class Followed:
     chained: bool = False
     transform: Any = None
     result: Any = None
+    moved: Path | None = None
 
     @classmethod
     def first(cls, name: str, points: np.ndarray) -> Followed:
