@@ -1,6 +1,6 @@
 """The error against the number of the frame: a body on its way from one pose to another, drawn anew in each.
 
-    OMP_NUM_THREADS=1 PYTHONPATH=src python benchmarks/frames.py body_walk [--frames 10] [--points 600] [--spoilt]
+    OMP_NUM_THREADS=1 PYTHONPATH=src python benchmarks/frames.py body_walk [--frames 10] [--spoilt] [--picture a.png]
 
 ``straight``: the first frame onto each other one, begun where it is. ``chain``: each frame onto the next one.
 ``both``: register_sequence. The error is the mean distance to where the points belong, in % of the RMS radius; a ?
@@ -13,6 +13,7 @@ import argparse
 import time
 
 import numpy as np
+from matplotlib.figure import Figure
 from scipy.sparse import coo_array, csr_array, eye_array
 from scipy.sparse.linalg import splu
 from scipy.spatial.transform import Rotation
@@ -94,6 +95,17 @@ def led(seen: list[np.ndarray], way: str, mass: str | None) -> tuple[np.ndarray,
     return np.stack(points), trusted
 
 
+def picture(errors: dict[str, np.ndarray], path: str) -> None:
+    """The errors (F - 1,) of each way against the number of the frame."""
+    figure = Figure(figsize=(5.0, 2.8), layout="constrained")
+    axes = figure.add_subplot()
+    for way, of_way in errors.items():
+        axes.plot(np.arange(1, len(of_way) + 1), of_way, marker="o", markersize=3, label=way)
+    axes.set(xlabel="frame", ylabel="error, % of the radius", ylim=(0, None))
+    axes.legend(frameon=False)
+    figure.savefig(path, dpi=110)
+
+
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("body")
@@ -101,7 +113,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--points", type=int, default=600)
     parser.add_argument("--spoilt", action="store_true")
     parser.add_argument("--ways", nargs="+", default=["straight", "chain", "both"])
+    parser.add_argument("--picture", help="a file for the curves")
     chosen = parser.parse_args(arguments)
+    curves = {}
     seen, truths = made(chosen.body, chosen.frames, chosen.points, chosen.spoilt)
     print(f"| {chosen.body} | " + " | ".join(map(str, range(1, chosen.frames))) + " | seconds |")
     print("|---" * (chosen.frames + 1) + "|")
@@ -109,9 +123,11 @@ def main(arguments: list[str] | None = None) -> None:
         began = time.perf_counter()
         points, trusted = led(seen, way, "auto" if chosen.spoilt else None)
         seconds = time.perf_counter() - began
-        errors = 100 * np.linalg.norm(points - truths[1:], axis=-1).mean(1)
+        curves[way] = errors = 100 * np.linalg.norm(points - truths[1:], axis=-1).mean(1)
         cells = [f"{error:.1f}{'' if sure else '?'}" for error, sure in zip(errors, trusted, strict=True)]
         print(f"| {way} | {' | '.join(cells)} | {seconds:.0f} |", flush=True)
+    if chosen.picture:
+        picture(curves, chosen.picture)
 
 
 if __name__ == "__main__":
