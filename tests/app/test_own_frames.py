@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pwan.app.own_frames import frames_of
-from pwan.app.own_scans import parse_sequence
+from pwan.app.own_scans import parse, parse_sequence
 
 
 @pytest.fixture
@@ -61,3 +61,9 @@ def test_the_first_frame_is_led_or_a_template(folder, capsys):
     frames, settings = parse_sequence(["inputs=inputs.yaml", "--sequence"])
     assert settings.source == "rest.ply" and settings.mass == 40 and len(frames) == 3
     assert "3 frames, by the numbers" in capsys.readouterr().out
+
+
+def test_sequence_is_true_or_false():
+    assert parse(["a.ply", "b.ply", "sequence=false"]).source == "a.ply"
+    with pytest.raises(ValueError, match="sequence must be true or false, got 'yes'"):
+        parse(["a.ply", "b.ply", "sequence=yes"])

@@ -181,6 +181,8 @@ def parse(arguments: Sequence[str]) -> ScanSettings:
         raise ValueError(f"{positional[-1]!r} is one file too many: source and reference are named already")
     for name, path in zip(free, positional, strict=False):
         given[name] = path
+    if (sequence := given.pop("sequence", "false")) != "false":  # true is taken out before
+        raise ValueError(f"sequence must be true or false, got {sequence!r}")
     if "inputs" in given:
         given = {**_inputs(given.pop("inputs")), **given}
     values: dict[str, Any] = {}
