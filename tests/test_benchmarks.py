@@ -8,7 +8,9 @@ import re
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 
@@ -88,3 +90,18 @@ def test_many_known_shapes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     assert float(rows[3][2].split("/")[0]) > 0 and 0 <= float(rows[3][5]) <= 90
     study.main(["heads", "--scans", "2", "--points", "40", "--files", str(tmp_path)])
     assert sorted(path.name for path in tmp_path.rglob("*.*")) == ["scan_00.npy", "scan_01.npy", "template.off"]
+
+
+def test_frames_between_two_poses_and_the_errors_in_them(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frames = script("frames", monkeypatch)
+    vertices = np.random.default_rng(0).normal(size=(4, 3))
+    faces = np.array([[0, 1, 2], [0, 2, 3], [0, 3, 1], [1, 3, 2]])
+    turns = [Rotation.from_rotvec([0.0, 0.0, angle]) for angle in (0.0, 0.7, 1.4)]
+    way = frames.between(vertices, turns[2].apply(vertices), faces, np.array([0.0, 0.5, 1.0]))
+    centred = vertices - vertices.mean(0)
+    np.testing.assert_allclose(way - way.mean(1, keepdims=True), [turn.apply(centred) for turn in turns], atol=1e-6)
+    frames.main(["body_turn", "--frames", "2", "--points", "30", "--ways", "straight", "--spoilt"])
+    row = capsys.readouterr().out.splitlines()[-1]
+    assert re.fullmatch(r"\| straight \| \d+\.\d\?? \| \d+ \|", row)

@@ -2,6 +2,7 @@
 
 - :func:`register`: move a source onto a reference, matching all or a part of it.
 - :func:`register_many`: a template onto many scans, with the mean and the modes of their shapes.
+- :func:`register_sequence`: lead one set through the frames of something that moves.
 - :func:`shape_model`: these of shapes whose points correspond already.
 - :class:`PwanSettings`: the settings of PWAN; :func:`register` names those of the other methods.
 - :func:`partial_wasserstein`: the partial Wasserstein-1 discrepancies of two sets, exact or by a potential network.
@@ -17,7 +18,7 @@ from pwan.lazy import lazily
 if TYPE_CHECKING:
     from pwan import methods
     from pwan.api import register
-    from pwan.many import register_many, shape_model
+    from pwan.many import register_many, register_sequence, shape_model
     from pwan.pointfiles import PointFile, read_points, write_points
     from pwan.problem import RegistrationProblem, RegistrationResult
     from pwan.registration.settings import PwanSettings
@@ -35,6 +36,7 @@ __all__ = [
     "read_points",
     "register",
     "register_many",
+    "register_sequence",
     "shape_model",
     "write_points",
 ]
@@ -51,6 +53,7 @@ __getattr__, __dir__ = lazily(
         "read_points": "pwan.pointfiles",
         "register": "pwan.api",
         "register_many": "pwan.many",
+        "register_sequence": "pwan.many",
         "shape_model": "pwan.many",
         "write_points": "pwan.pointfiles",
     },

@@ -53,7 +53,7 @@ def test_the_settings_of_one_registration_know_which_file_moves():
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        ({"each": {"landmarks": "a.csv"}}, "landmarks are numbers of points of one scan and cannot serve many"),
+        ({"each": {"landmarks": "a.csv"}}, "landmarks are of one scan and cannot serve many"),
         ({"each": {"output": "x"}}, "output of a registration are set by the study"),
         ({"each": {"mass": -1}}, "register: mass must be positive"),
         ({"workers": 0}, "workers must be a number from 1 on, or auto, got 0"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ def start_by_landmarks(
     Args:
         source: (r, D) points that move.
         reference: (q, D) points that stay.
-        landmarks: (L, 2) a row of each.
+        landmarks: (L, 2) a row of each, or (L, 2, D) a place in each.
         weights: (L,) or None for equal ones.
         rotation: whether to find a rotation.
         scale: whether to find a scale.
@@ -44,7 +45,11 @@ def start_by_landmarks(
     weight = np.ones(len(landmarks)) if weights is None else np.asarray(weights, dtype=np.float64)
     d = y.shape[1]
     sets = NormalisedSets.of(y, x, scale=scale)
-    points, goals = sets.source[landmarks[:, 0]], sets.reference[landmarks[:, 1]]  # (L, D)
+    given, there = (
+        (landmarks[:, 0], landmarks[:, 1]) if landmarks.ndim == 3 else (y[landmarks[:, 0]], x[landmarks[:, 1]])
+    )
+    points = (given - sets.source_centre) / sets.source_unit  # (L, D)
+    goals = (there - sets.reference_centre) / sets.reference_radius
     for side in (points, goals):
         spread = np.linalg.svd(side - side.mean(0), compute_uv=False)
         if len(side) < d or spread[d - 2] <= LINE * spread[0]:
@@ -54,10 +59,7 @@ def start_by_landmarks(
         return None
     factor, turned, shift = sets.in_input_units(fit, 0)
 
-    def distances(moved: np.ndarray) -> np.ndarray:
-        return np.linalg.norm(moved[landmarks[:, 0]] - x[landmarks[:, 1]], axis=1)  # (L,)
-
-    before, after = distances(y), distances(factor * y @ turned + shift)
+    before, after = (np.linalg.norm(one - there, axis=1) for one in (given, factor * given @ turned + shift))  # (L,)
     cost_given, cost = (float(np.average(side, weights=weight) / sets.reference_radius) for side in (before, after))
     if np.average(before**2, weights=weight) <= SEARCH.given_factor**2 * np.average(after**2, weights=weight):
         why = f"the {len(landmarks)} landmarks are as near as a turn and a shift could bring them"
@@ -68,3 +70,11 @@ def start_by_landmarks(
         f"average, of {cost_given:.3g} as given"
     )
     return Start(factor, turned, shift, cost, cost_given, True, reason)
+
+
+def start_towards(points: Any, goals: Any, *, rotation: bool = True, scale: bool = False) -> Start | None:
+    """The same where every point (N, D) knows where it may belong, (N, D), as in a frame that follows another one: what
+    is left between them is the bending alone."""
+    pairs = np.arange(len(points))[:, None].repeat(2, 1)
+    start = start_by_landmarks(points, goals, pairs, rotation=rotation, scale=scale)
+    return None if start is None else replace(start, reason="where the last trusted frame led")

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
-from pwan.api import Registered, faces_of, register
-from pwan.arrays import points_of, to_points
+from pwan.api import Registered, register
+from pwan.arrays import faces_of, points_of, to_points
 from pwan.begin.alignment import find_start
 from pwan.begin.landmark_start import start_by_landmarks
 from pwan.extras import needs

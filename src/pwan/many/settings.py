@@ -14,7 +14,7 @@ from pwan.settings import build_settings
 
 Onto = Literal["template", "mean"]
 Moves = Literal["template", "scans"]
-# of a registration, what the study sets itself; and landmarks, whose numbers are those of one scan
+# of a registration, what the study sets itself
 OWN = ("source", "reference", "output", "overwrite")
 ROLES = ("source_", "reference_")
 
@@ -56,8 +56,8 @@ class StudySettings:
             raise ValueError(f"{', '.join(own)} of a registration are set by the study")
         if "landmarks" in self.each:
             raise ValueError(
-                "landmarks are numbers of points of one scan and cannot serve many; leave them out, or register the "
-                "scan that needs them alone"
+                "landmarks are of one scan and cannot serve many; leave them out, or register the scan that needs them "
+                "alone"
             )
         self.of("scan", Path(self.output))  # checks them
 

@@ -14,6 +14,8 @@ from pwan.report.camera import camera
 from pwan.report.registered import LEFT, REFERENCE, SOURCE, TRUTH, UNMATCHED, Registration
 
 LIMIT = 6000  # points of one set that are shown; more make the page slow, not clearer
+FRAMES_LIMIT = 100_000  # of one set in all frames together, whose figure is one file
+FEWEST_IN_FRAME = 300  # of one set in each frame, however many there are
 MESH_LIMIT = 20_000  # faces, and vertices, of a mesh that is shown as one; of a larger one its points are
 BAR = {"thickness": 12, "len": 0.6, "x": 0, "xanchor": "left"}
 FARTHEST = 6.0  # spacings at which the colours of distances end
@@ -57,9 +59,9 @@ def scene_json(
         _View(
             "initial sets",
             [
-                _points(thinned(reference), REFERENCE, "reference"),
-                _points(thinned(source), SOURCE, "source"),
-                *([] if truth is None else [_points(thinned(truth), TRUTH, "truth", shown=False)]),
+                _points(_thinned(reference), REFERENCE, "reference"),
+                _points(_thinned(source), SOURCE, "source"),
+                *([] if truth is None else [_points(_thinned(truth), TRUTH, "truth", shown=False)]),
             ],
         )
     ]
@@ -78,6 +80,32 @@ def scene_json(
     first = 2 if distance_first and registrations[0].distance is not None else 1
     everything = np.concatenate([source, reference, *([] if truth is None else [truth])])
     text = _figure(views, first, layout(everything, reference)).to_json()
+    assert text is not None and "</" not in text
+    return text
+
+
+def frames_json(moved: np.ndarray, frames: Sequence[np.ndarray], names: Sequence[str]) -> str:
+    """A figure with a slider, as :func:`scene_json` gives one: a set in each of several frames.
+
+    Args:
+        moved: (F, N, D) the set in each frame; what is not finite is not shown.
+        frames: F sets (N_k, D), each as it was seen.
+        names: of the frames.
+    """
+    most = max(FEWEST_IN_FRAME, FRAMES_LIMIT // len(frames))
+    traces: list[Any] = []
+    steps: list[dict[str, Any]] = []
+    for number, (there, seen) in enumerate(zip(moved, frames, strict=True)):
+        there = there[np.isfinite(there).all(1)]
+        pair = _points(_thinned(seen, most), REFERENCE, "frame"), _points(_thinned(there, most), SOURCE, "led there")
+        for trace in pair:
+            trace.visible = number == 0
+        traces += pair
+        visible = [at == number for at in range(len(frames)) for _ in pair]
+        label = html.escape(names[number])
+        steps.append({"label": label, "method": "restyle", "args": [{"visible": visible}]})
+    shown = layout(np.concatenate([*frames, moved[np.isfinite(moved).all(2)]]), frames[0])
+    text = go.Figure(traces, shown).update_layout(sliders=[{"steps": steps, "pad": {"b": 20}}]).to_json()
     assert text is not None and "</" not in text
     return text
 
@@ -101,22 +129,22 @@ def _figure(views: Sequence[_View], first: int, frame: go.Layout) -> go.Figure:
     return go.Figure(traces, frame).update_layout(updatemenus=[menu])
 
 
-def thinned(points: np.ndarray) -> np.ndarray:
-    """Every k-th row of an array (N, ...), at most ``LIMIT``."""
-    return points[:: -(-len(points) // LIMIT)]
+def _thinned(points: np.ndarray, most: int = LIMIT) -> np.ndarray:
+    """Every k-th row of an array (N, ...), at most so many."""
+    return points[:: max(1, -(-len(points) // most))]
 
 
 def _matched(registration: Registration, reference: np.ndarray, truth: np.ndarray | None) -> _View:
-    staying, moved = thinned(reference), thinned(registration.transformed)
+    staying, moved = _thinned(reference), _thinned(registration.transformed)
     x_matched, y_matched = (
-        thinned(matched).astype(bool) for matched in (registration.reference_matched, registration.matched)
+        _thinned(matched).astype(bool) for matched in (registration.reference_matched, registration.matched)
     )
     return _View(
         f"{registration.method}: {registration.words}",
         [
             _points(staying[~x_matched], UNMATCHED, "reference, not matched"),
             _points(staying[x_matched], REFERENCE, "reference, matched"),
-            *([] if truth is None else [_points(thinned(truth), TRUTH, "truth")]),
+            *([] if truth is None else [_points(_thinned(truth), TRUTH, "truth")]),
             _points(moved[~y_matched], LEFT, "registered, not matched"),
             _points(moved[y_matched], SOURCE, "registered, matched"),
         ],
@@ -138,7 +166,7 @@ def coloured(points: np.ndarray, distance: np.ndarray, faces: np.ndarray | None,
     """One set coloured by distances (N,): as a surface where the faces name all points and are few, else dots."""
     few = faces is not None and max(len(faces), len(points)) <= MESH_LIMIT
     if faces is None or not few or points.shape[1] == 2 or len(np.unique(faces)) < len(points):
-        return _points(thinned(points), thinned(distance), name, scale={"coloraxis": "coloraxis"})
+        return _points(_thinned(points), _thinned(distance), name, scale={"coloraxis": "coloraxis"})
     columns = dict(zip("xyz", points.T.astype(np.float32), strict=True))
     corners = dict(zip("ijk", faces.T.astype(np.uint16), strict=True))
     colour = {"intensity": distance.astype(np.float32), "coloraxis": "coloraxis"}
@@ -154,8 +182,8 @@ def _potentials(registration: Registration, reference: np.ndarray) -> list[_View
     scale = {"cmin": float(values.min()), "cmax": float(values.max()), "colorscale": "Viridis"}
     bar = {**scale, "colorbar": {"title": {"text": "f"}, **BAR}}
     traces = [
-        _points(thinned(reference), thinned(x_potential), "reference, potential", scale=scale),
-        _points(thinned(registration.unrefined), thinned(y_potential), "before refinement, potential", scale=bar),
+        _points(_thinned(reference), _thinned(x_potential), "reference, potential", scale=scale),
+        _points(_thinned(registration.unrefined), _thinned(y_potential), "before refinement, potential", scale=bar),
     ]
     return [_View(f"{registration.method}: potential, before refinement", traces)]
 

@@ -18,7 +18,7 @@ from pwan import methods
 from pwan.api import register
 from pwan.begin.alignment import SEARCH, find_start
 from pwan.begin.estimate import Limits, estimate_limits, spacing_of
-from pwan.begin.landmark_start import start_by_landmarks
+from pwan.begin.landmark_start import start_by_landmarks, start_towards
 from pwan.begin.sliding import SlidingCheck, check_sliding
 from pwan.begin.start import Start
 from pwan.problem import OK, ROUNDED, Observer, RegistrationProblem
@@ -30,7 +30,7 @@ from pwan.scans.pair import Pair, doubtful_units, read_pair
 from pwan.scans.settings import ScanSettings
 from pwan.trust.left import left_behind, where
 from pwan.trust.measuring import measured
-from pwan.trust.verdict import BOTH, SLID, LandmarkResidual, judge
+from pwan.trust.verdict import BOTH, SLID, judge
 
 # |log| of lengths between neighbours up to which a registration of all of the smaller set may stand against an estimate
 # that matches less: right ones of the packaged pairs that serve for tuning were below .52, two cropped shapes forced
@@ -67,23 +67,30 @@ def register_files(settings: ScanSettings, *, tell: Tell = print, observer: Obse
 
 
 def register_pair(
-    settings: ScanSettings, pair: Pair, *, tell: Tell = print, observer: Observer | None = None
+    settings: ScanSettings,
+    pair: Pair,
+    *,
+    guess: np.ndarray | None = None,
+    tell: Tell = print,
+    observer: Observer | None = None,
 ) -> Outcome:
-    """As :func:`register_files`, of a pair that was read; writes nothing."""
+    """As :func:`register_files`, of a pair that was read; writes nothing. With a ``guess`` (r, D), where the registered
+    points of the source may belong, no start is searched: the registration begins there."""
     began = time.perf_counter()
     tell(f"{pair.source_file.path.name}: {len(pair.source_file.points)} points")
     tell(f"{pair.reference_file.path.name}: {len(pair.reference_file.points)} points")
     doubt = "" if settings.scale else doubtful_units(pair.source, pair.reference)
     if doubt:
         tell(f"warning: {doubt}")
-    mass = _mass(settings, pair)
-    if settings.init == "auto" or settings.scale:
+    mass = registered_mass(settings, pair)
+    if guess is None and (settings.init == "auto" or settings.scale):
         tell("looking for a start ...")
-    start = _start(settings, pair, mass)
+    start = _start(settings, pair, mass, guess)
     if start is not None:
         tell(f"start: {start.reason}")
     moved = pair.source if start is None else start.apply(pair.source)
-    limits = _limits(settings, moved, pair)
+    begun = moved if guess is None else guess
+    limits = _limits(settings, begun, pair)
     if limits is not None:
         tell(f"mass: {limits.reason}")
     distance = settings.distance
@@ -92,11 +99,12 @@ def register_pair(
         mass, distance = (None, limits.distance) if by_distance else (limits.mass, None)
 
     def run(source: np.ndarray, mass: float | None) -> Any:
-        return _run(settings, pair, source, mass, distance, observer)
+        return _run(settings, pair, start, source, guess, mass, distance, observer)
 
     result, mass, limits = _match(settings, pair, moved, mass, limits, run, tell)
-    check = _check_sliding(settings, pair, moved, result)
-    if check is not None and check.ratio < SLID and settings.init == "auto" and pair.landmarks is None:
+    check = _check_sliding(settings, pair, begun, result)
+    led = guess is not None or pair.landmarks is not None
+    if check is not None and check.ratio < SLID and settings.init == "auto" and not led:
         nearer = check.start
         tell(f"it has slid along the reference, so once more, {nearer.reason} ...")
         second_result = run(nearer.apply(moved), mass)
@@ -110,18 +118,23 @@ def register_pair(
 def _run(
     settings: ScanSettings,
     pair: Pair,
+    start: Start | None,
     source: np.ndarray,
+    guess: np.ndarray | None,
     mass: float | None,
     distance: float | None,
     observer: Observer | None,
 ) -> Any:
-    """One registration of the pair, its source at the start."""
+    """One registration of the pair; ``source`` is where the start, and perhaps another one (without landmarks), has put
+    it."""
     return register(
         source,
         pair.reference,
         mass=mass,
         distance=distance,
-        landmarks=None if pair.landmarks is None else pair.landmarks.for_register,
+        landmarks=None if pair.landmarks is None else pair.landmarks.for_register(start),
+        pinned=settings.pinned,
+        guess=guess,
         source_faces=pair.source_faces,
         reference_faces=pair.reference_faces,
         source_weights=pair.source_weights,
@@ -172,11 +185,11 @@ def _may_bend(settings: ScanSettings) -> bool:
     return settings.method_options().get("flexibility") == "auto" and settings.type_of_method() != "distance"
 
 
-def _mass(settings: ScanSettings, pair: Pair) -> float | None:
+def registered_mass(settings: ScanSettings, pair: Pair) -> float | None:
     """The mass in registered points, where one is given; it is stated in points of the source's file.
 
     Raises:
-        ValueError: more than can be matched; or all of the file is to be moved by a method that cannot.
+        ValueError: more than can be matched; or all of the file, or landmarks, are to be moved by a method that cannot.
     """
     method = settings.chosen()
     free = getattr(method, "parametrisation", "modes") == "free" and getattr(method, "transform", "") == "nonrigid"
@@ -184,6 +197,11 @@ def _mass(settings: ScanSettings, pair: Pair) -> float | None:
         raise ValueError(
             f"with parametrisation=free only the points that are registered can be moved, but {pair.source_file.path} "
             "has more; take method.parametrisation=modes"
+        )
+    if free and (settings.pinned or (pair.landmarks is not None and pair.landmarks.points is None)):
+        raise ValueError(
+            "with parametrisation=free the transform is known at the source's points alone, so that landmarks must be "
+            "numbers of points and cannot be pinned; take method.parametrisation=modes"
         )
     if settings.mass is None:
         return None
@@ -197,13 +215,15 @@ def _mass(settings: ScanSettings, pair: Pair) -> float | None:
     return mass
 
 
-def _start(settings: ScanSettings, pair: Pair, mass: float | None) -> Start | None:
+def _start(settings: ScanSettings, pair: Pair, mass: float | None, guess: np.ndarray | None) -> Start | None:
     if settings.init == "none" and not settings.scale:
         return None
     rotation, landmarks = settings.init == "auto", pair.landmarks
+    if guess is not None:
+        return start_towards(pair.source, guess, rotation=rotation, scale=settings.scale)
     if landmarks is not None:
         sought: dict[str, bool] = {"rotation": rotation, "scale": settings.scale}
-        start = start_by_landmarks(pair.source, pair.reference, landmarks.registered, landmarks.weights, **sought)
+        start = start_by_landmarks(pair.source, pair.reference, landmarks.for_start, landmarks.weights, **sought)
         if start is not None:
             return start
     return find_start(
@@ -263,7 +283,7 @@ def _outcome(
         at_bound=limits is not None and mass is not None and mass >= smaller * ROUNDED,
         doubt=doubt,
         estimated=limits is not None,
-        landmarks=_landmarks(pair, points),
+        landmarks=pair.landmarks and pair.landmarks.ended(points, transform, start),
         slide_ratio=slide_ratio,
     )
     masses = np.ones(len(pair.source)) if pair.source_weights is None else pair.source_weights
@@ -313,16 +333,6 @@ def _check_sliding(settings: ScanSettings, pair: Pair, moved: np.ndarray, result
         return None
     mass = float(result.matched.sum())
     return check_sliding(moved, pair.reference, result.transformed, mass=mass, seed=settings.seed)
-
-
-def _landmarks(pair: Pair, points: np.ndarray) -> LandmarkResidual | None:
-    """Where the landmarks ended, for all of the source's points (N, D), moved."""
-    if pair.landmarks is None:
-        return None
-    distances = pair.landmarks.distances(points, pair.reference_file.points)
-    y_row, x_row = pair.landmarks.points[distances.argmax()]
-    farthest = f"source {pair.source_file.rows[y_row]} and reference {pair.reference_file.rows[x_row]}"
-    return LandmarkResidual(len(distances), float(np.median(distances)), float(distances.max()), farthest)
 
 
 def _weights(matched: np.ndarray, distance: np.ndarray, mass: float | None, masses: np.ndarray) -> np.ndarray:

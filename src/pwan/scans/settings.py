@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from pwan import methods
@@ -34,10 +36,12 @@ class ScanSettings:
         mass: how many points of the source's file are to be matched (the paper's m). Give mass or distance, not both;
             with neither the mass is estimated.
         distance: how far a point may be matched (the paper's h), in the reference's units.
-        landmarks: a text file with a landmark (a known pair of points) a line: source, reference and, if there, weight.
-            Points go by their numbers in the files, from 0. Landmarks pull softly. Three in 3-D that are not on one
-            line, or two different ones in 2-D, give the start as well: not with init="none", but with scale=True they
-            then give the scale and the shift alone.
+        landmarks: a text file with a landmark (a known pair of points) a line, as numbers of points from 0 (source,
+            reference and, if there, weight) or as positions (x,y,z,x,y,z); or two files of named points, of the source
+            and of the reference, matched by name ("a.fcsv,b.fcsv" or a tuple): text, .fcsv, .mrk.json or .pp. Landmarks
+            pull softly. Three in 3-D that are not on one line, or two different ones in 2-D, give the start as well:
+            not with init="none", but with scale=True they then give the scale and the shift alone.
+        pinned: bring the landmarks together in the end, as ``pinned`` of :func:`pwan.register`.
         init: "auto" looks for a rotation and a shift to start from, and leaves sets alone that are near each other;
             "none" starts from the files as they are.
         scale: look for a scale too (and a shift, also with init="none"), for files in different units.
@@ -66,7 +70,8 @@ class ScanSettings:
     output: str = "registered"
     mass: float | None = None
     distance: float | None = None
-    landmarks: str | None = None
+    landmarks: str | tuple[str, ...] | None = None
+    pinned: bool = False
     init: Literal["auto", "none"] = "auto"
     scale: bool = False
     sample: int | None = None
@@ -94,22 +99,43 @@ class ScanSettings:
             raise ValueError(f"method {self.method} matches all of both sets; leave mass and distance out")
         if self.landmarks is not None:
             methods.check_landmarks(self.method)
+            if not 1 <= len(self.landmark_files) <= 2:
+                raise ValueError(
+                    "landmarks must be one file of pairs, or two of named points, source and reference, got "
+                    f"{len(self.landmark_files)}: {', '.join(self.landmark_files)}"
+                )
+        elif self.pinned:
+            raise ValueError("pinned brings landmarks together, and there are none; give landmarks=, or leave it out")
         if "even" in (self.source_weights, self.reference_weights):
             methods.check_weights(self.method)
+
+    @property
+    def landmark_files(self) -> tuple[str, ...]:
+        """The one file of pairs, or the two of named points; empty without landmarks. A comma parts two files where no
+        file has the whole as its name."""
+        if self.landmarks is None or isinstance(self.landmarks, tuple):
+            return self.landmarks or ()
+        whole = "," not in self.landmarks or Path(self.landmarks).exists()
+        return (self.landmarks,) if whole else tuple(part.strip() for part in self.landmarks.split(","))
 
     def chosen(self) -> Any:
         """The method's settings, checked."""
         return methods.settings(self.method, self.method_settings)
 
     def method_options(self) -> dict[str, Any]:
-        """What differs from the method's defaults, with ``flexibility="auto"`` where nobody has said how the shape may
-        move and the method can choose."""
-        method, told = self.chosen(), self.method_settings
-        bends = getattr(method, "transform", "") == "nonrigid" and getattr(method, "parametrisation", "") == "modes"
-        if not bends or any(name in told for name in FLEXIBILITY):
-            return dict(told)
-        return {**told, "flexibility": "auto"}
+        """What differs from the method's defaults; see :func:`flexible`."""
+        return flexible(self.method, self.method_settings)
 
     def type_of_method(self) -> str | None:
         """What limits the method's discrepancy, its setting ``type``; None for methods without one."""
         return getattr(self.chosen(), "type", None)
+
+
+def flexible(method: str, told: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings told, with ``flexibility="auto"`` where nobody has said how the shape may move and the method can
+    choose."""
+    used = methods.settings(method, told)
+    bends = getattr(used, "transform", "") == "nonrigid" and getattr(used, "parametrisation", "") == "modes"
+    if not bends or any(name in told for name in FLEXIBILITY):
+        return dict(told)
+    return {**told, "flexibility": "auto"}
