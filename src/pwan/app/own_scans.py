@@ -252,9 +252,7 @@ def parse_sequence(arguments: Sequence[str]) -> tuple[list[str], ScanSettings]:
     others = [argument for argument in settings if not argument.startswith(("source=", "reference="))]
     parsed = parse([*flags, *others, f"source={source}", f"reference={frames[-1] if frames else ''}"])
     if isinstance(parsed, StudySettings):
-        raise ValueError(
-            f"{', '.join(study_keys())} are of many scans, not of a sequence; leave them or --sequence out"
-        )
+        raise ValueError(f"{', '.join(study_keys())} are of many scans, not of a sequence; leave them out")
     print(order)
     return frames, parsed
 
