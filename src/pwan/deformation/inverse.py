@@ -1,0 +1,102 @@
+"""The way back: which point a map takes to a given place, by Newton's method.
+
+Where the map folds, two points or more go to one place, and a place may have none: there is no inverse then, and the
+nearest that was found comes back with what is left. (ITK inverts fields by a fixed-point iteration on the field's own
+box; that needs the moved points in the same box, and does not end where the map turns by more than about 60 degrees.)
+
+M places, r points of the source, D coordinates; points are rows.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from scipy.spatial import KDTree
+
+STEPS = 30  # of Newton's at most; from a start beside a known point 3 to 6 do
+AT_ONCE = 1 << 17  # places, so that their Jacobians are a few megabytes
+LEAST_FACTOR = 1e-3  # of a step, below which a place is given up
+EXACT = 1e-10  # of the extent of the places, up to which one counts as reached
+NEAR = 3  # known points beside a place that are asked first
+
+
+class Map(Protocol):
+    """A map of space with its Jacobian, as :class:`pwan.deformation.space.SpaceTransform` is."""
+
+    def __call__(self, points: np.ndarray) -> np.ndarray:
+        """Where points (M, D) go: (M, D)."""
+        ...
+
+    def jacobians(self, points: np.ndarray) -> np.ndarray:
+        """d moved_j / d y_i at points (M, D): (M, D, D)."""
+        ...
+
+
+def points_behind(transform: Map, places: np.ndarray, source: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The points that the map takes to these places, and how far from them it really takes them.
+
+    Each search begins where the nearest moved points of the source, with the map's slope there, say; of several points
+    that go to one place the one beside these is found.
+
+    Args:
+        transform: the map.
+        places: (M, D) in the reference's coordinates.
+        source: (r, D) points of the source, r at least 1.
+
+    Returns:
+        Points (M, D) in the source's coordinates, and the distances (M,) that are left, in the reference's units.
+    """
+    moved = transform(source)
+    tree, slopes = KDTree(moved), _inverses(transform.jacobians(source))
+    enough = EXACT * max(1e-300, float(np.ptp(np.concatenate((moved, places)), axis=0).max()))
+    found, left = np.empty_like(places), np.empty(len(places))
+    for start in range(0, len(places), AT_ONCE):
+        part = slice(start, start + AT_ONCE)
+        first = _first(transform, places[part], source, moved, slopes, tree)
+        found[part], left[part] = _newton(transform, places[part], first, enough)
+    return found, left
+
+
+def _first(
+    transform: Map, places: np.ndarray, source: np.ndarray, moved: np.ndarray, slopes: np.ndarray, tree: KDTree
+) -> np.ndarray:
+    """(M, D) the best of what the nearest moved points say."""
+    rows = tree.query(places, min(NEAR, len(source)))[1].reshape(len(places), -1)  # (M, n)
+    best, least = source[rows[:, 0]], np.full(len(places), np.inf)
+    for row in rows.T:
+        guess = source[row] + ((places - moved[row])[:, None] @ slopes[row])[:, 0]
+        left = _left(transform, guess, places)
+        nearer = left < least
+        best, least = np.where(nearer[:, None], guess, best), np.minimum(left, least)
+    return best
+
+
+def _newton(transform: Map, places: np.ndarray, points: np.ndarray, enough: float) -> tuple[np.ndarray, np.ndarray]:
+    """Steps that are halved where they do not bring a place nearer."""
+    points = points.copy()
+    left, factor = _left(transform, points, places), np.ones(len(places))
+    open_rows = np.flatnonzero(left > enough)
+    for _ in range(STEPS):
+        if not len(open_rows):
+            break
+        here, goal = points[open_rows], places[open_rows]
+        step = ((goal - transform(here))[:, None] @ _inverses(transform.jacobians(here)))[:, 0]
+        trial = here + factor[open_rows, None] * step
+        of_trial = _left(transform, trial, goal)
+        nearer = of_trial < left[open_rows]
+        points[open_rows[nearer]], left[open_rows[nearer]] = trial[nearer], of_trial[nearer]
+        factor[open_rows] = np.where(nearer, np.minimum(1.0, 2 * factor[open_rows]), factor[open_rows] / 4)
+        open_rows = open_rows[(left[open_rows] > enough) & (factor[open_rows] > LEAST_FACTOR)]
+    return points, left
+
+
+def _left(transform: Map, points: np.ndarray, places: np.ndarray) -> np.ndarray:
+    return np.linalg.norm(transform(points) - places, axis=1)
+
+
+def _inverses(jacobians: np.ndarray) -> np.ndarray:
+    """(M, D, D), zero where the map is flat."""
+    flat = np.abs(np.linalg.det(jacobians)) < 1e-300
+    jacobians = np.where(flat[:, None, None], np.eye(jacobians.shape[-1]), jacobians)
+    return np.where(flat[:, None, None], 0.0, np.linalg.inv(jacobians))
