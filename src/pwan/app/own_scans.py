@@ -38,8 +38,8 @@ USAGE = """\
 pwan register SOURCE REFERENCE [key=value ...]
 python run.py task=register source=SOURCE reference=REFERENCE [key=value ...]
 
-Moves the points of SOURCE onto those of REFERENCE (PLY, OBJ, OFF, STL, PCD, LAS, LAZ, text, NPY, NPZ, MAT,
-SWC, 3D Slicer's .mrk.json and .fcsv; .gz too).
+Moves the points of SOURCE onto those of REFERENCE (PLY, OBJ, OFF, STL, GLB, PCD, LAS, LAZ, text, NPY, NPZ,
+MAT, SWC, 3D Slicer's .mrk.json and .fcsv; .gz too).
 
   output=registered      the folder for the results: the moved file, result.json, matches.csv, report.html
   mass=400               how many points of SOURCE have a partner; estimated where neither it nor distance is given

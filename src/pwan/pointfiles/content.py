@@ -53,7 +53,7 @@ class PointFile:
         count: how many points the file holds, those that were left out among them.
         notes: what was decided: which columns, how many points dropped, how many distinct vertices.
         path: the file.
-        format: what it was read as: ply, obj, off, stl, pcd, text, npy, npz, las, laz, mat, markups or raw.
+        format: what it was read as: ply, obj, off, stl, glb, pcd, text, npy, npz, las, laz, mat, markups or raw.
         layout: how the file was laid out, for one who writes the like of it; its keys depend on the format.
     """
 
