@@ -125,7 +125,7 @@ def test_a_glb_of_another_format_has_its_materials(tmp_path):
 
 
 def test_without_triangles_it_is_one_sentence(tmp_path):
-    cloud = trimesh.exchange.gltf.export_glb(trimesh.Scene(trimesh.PointCloud(np.random.rand(5, 3))))
+    cloud = trimesh.exchange.gltf.export_glb(trimesh.Scene(trimesh.PointCloud(np.eye(3))))
     with pytest.raises(ValueError, match="expected triangles in a GLB, found none. Save the points as PLY"):
         read_points(placed(tmp_path, cloud))
     (tmp_path / "a.xyz").write_text("0 0 0\n1 0 0\n0 1 0\n")
@@ -148,10 +148,12 @@ def test_damaged_ones_are_a_sentence_or_points(tmp_path):
     good = content(box())
     for seed in range(60):
         path = placed(tmp_path, damaged(good, numpy_generator(seed, "damaged GLB")))
+        said = ""
         try:
             assert read_points(path).points.shape[1] == 3
         except ValueError as error:
-            assert str(error).startswith(f"{path}: ") and "\n" not in str(error)
+            said = str(error)
+        assert not said or (said.startswith(f"{path}: ") and "\n" not in said)
 
 
 def test_a_missing_package_names_its_extra(tmp_path, monkeypatch):

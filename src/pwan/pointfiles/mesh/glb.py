@@ -84,7 +84,7 @@ def _placed(scene: Any, with_normals: bool) -> list[tuple[Trimesh, NDArray | Non
     meshes: list[tuple[Trimesh, NDArray | None]] = []
     for _, node in nodes:
         matrix, name = scene.graph[node]
-        if not hasattr(scene.geometry[name], "faces"):
+        if not hasattr(scene.geometry[name], "faces"):  # points or lines
             continue
         mesh, normals = scene.geometry[name].copy(), None
         if with_normals:  # a column n goes to M^-T n
@@ -124,7 +124,7 @@ def _with(mesh: Trimesh, vertices: NDArray, normals: NDArray | None) -> Trimesh:
     copy = mesh.copy()
     copy.vertices = np.where(there[:, None], vertices, 0.0)
     if normals is not None:
-        copy.vertex_normals = normals
+        copy.vertex_normals = normals  # type: ignore[method-assign]
     if not there.all():
         copy.update_faces(there[copy.faces].all(axis=1))
         copy.update_vertices(there)
@@ -147,22 +147,22 @@ def made_from(stream: BinaryIO, moved: PointFile) -> list[str]:
     if moved.format in TEXTURED:
         try:
             scene = trimesh.load_scene(str(moved.path), file_type=moved.format, process=False, maintain_order=True)
-            meshes = [mesh for mesh in scene.dump() if hasattr(mesh, "faces")]
+            meshes = [mesh for mesh in scene.dump() if isinstance(mesh, trimesh.Trimesh)]
         except Exception as error:  # of trimesh and of pictures
             notes.append(f"the GLB has no materials, which could not be read: {str(error)[:120]}")
     _export(stream, meshes, moved.points, notes, with_normals=moved.normals is not None)
     return notes
 
 
-def _export(
-    stream: BinaryIO, meshes: list[Any], points: NDArray, notes: list[str], *, with_normals: bool
-) -> None:
+def _export(stream: BinaryIO, meshes: list[Any], points: NDArray, notes: list[str], *, with_normals: bool) -> None:
     with needs("scans", "writing GLB"):
         from trimesh import Scene
         from trimesh.exchange.gltf import export_glb
     single = np.dtype(np.float32)
     if loses(points, single, extent_of(points)):
-        notes.append(f"GLB holds single precision alone, which moves the points by up to {rounding(points, single):.3g}")
+        notes.append(
+            f"GLB holds single precision alone, which moves the points by up to {rounding(points, single):.3g}"
+        )
     scene = Scene()
     for mesh in meshes:
         name = mesh.metadata.get("name", "mesh")
