@@ -7,7 +7,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from pwan.scans.settings import ScanSettings
+from pwan.extras import needs
+from pwan.scans.settings import GRIDS, ScanSettings
 
 RESULT, TRANSFORM, MATCHES, PAGE = "result.json", "transform.pwan", "matches.csv", "report.html"
 
@@ -17,7 +18,9 @@ def files(settings: ScanSettings) -> dict[str, Path]:
     folder, source = Path(settings.output), Path(settings.source)
     names = {"points": f"{stem(source)}_registered{suffixes(source)}"}
     names |= {"result": RESULT, "transform": TRANSFORM, "matches": MATCHES, "page": PAGE}
-    return {what: folder / name for what, name in names.items()}
+    own = suffixes(source).lower()  # the moved points are in such a file already
+    names |= {name: name if name in GRIDS else f"{stem(source)}_registered.{name}" for name in settings.exports}
+    return {what: folder / name for what, name in names.items() if what == "points" or own != f".{what}"}
 
 
 def check_output(settings: ScanSettings) -> None:
@@ -26,7 +29,12 @@ def check_output(settings: ScanSettings) -> None:
     Raises:
         OSError: the folder is a file, or cannot be made or written to.
         ValueError: the folder holds results already.
+        MissingExtraError: a package that an export needs is not installed.
     """
+    for package, extra, names in (("SimpleITK", "export", GRIDS), ("trimesh", "scans", ("glb",))):
+        if found := [name for name in settings.exports if name in names]:
+            with needs(extra, f"export={found[0]}", package):
+                pass
     folder = Path(settings.output)
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(f"{folder} is a file; expected a folder for the results, name another with output=")

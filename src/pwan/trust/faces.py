@@ -98,7 +98,8 @@ def _near_pairs(before: NDArray, points: NDArray, triangles: NDArray) -> NDArray
     found, seen = [np.empty((0, 2), dtype=np.int64)], 0
     for k, others in enumerate(classes):
         tree = KDTree(centres[others])
-        for rows in (rows[at : at + AT_ONCE] for rows in classes[: k + 1] for at in range(0, len(rows), AT_ONCE)):
+        smaller = classes[: k + 1]
+        for rows in (one[at : at + AT_ONCE] for one in smaller for at in range(0, len(one), AT_ONCE)):
             reach, block = float(radii[rows].max() + radii[others].max()), KDTree(centres[rows])
             seen += int(block.count_neighbors(tree, reach))
             if seen > MOST_PAIRS:
