@@ -2,7 +2,9 @@
 
 Between the nodes the displacement is linear in each coordinate, as ITK interpolates it, and so exact for an affine map.
 The spacing follows from the map: it is made finer until what the grid says lies near enough to what the map says, at
-the points and in the middles of the cells around them.
+the points and in the middles of the cells around them; but not finer than the points lie where the map is known at the
+points of a surface alone and only led on between them (:mod:`pwan.deformation.surface_map`): there the nodes around the
+points are changed instead, by the little that leads the points where they belong.
 
 N points, D coordinates.
 """
@@ -11,15 +13,18 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, Literal
 
 import numpy as np
 from scipy.interpolate import RegularGridInterpolator
+from scipy.sparse import csr_array
+from scipy.sparse.linalg import lsmr
+from scipy.spatial import KDTree
 
 from pwan.arrays import real_array, to_numpy
-from pwan.deformation.inverse import Map, points_behind
+from pwan.deformation.inverse import STEPS, Map, points_behind
 
 Direction = Literal["forward", "back"]
 MARGIN = 0.1  # of the longest side of the points' box, left free around it
@@ -30,6 +35,8 @@ MOST_NODES = 4_000_000  # of a spacing that follows from the map: 96 MB in 3-D
 COPIES = 6  # of the displacements that are in memory while they are computed and written
 NOT_THERE = 1e-3  # spacings that are left of the way back to a node, from which on no point goes there
 ROUNDS = 12
+LEADING_STEPS = 200
+DAMPED = 0.1  # what a change of a node costs beside the points' errors, so that points side by side do not tear it
 DEFAULT_TOLERANCE = 1e-3  # of the moved points' RMS radius
 
 
@@ -45,9 +52,10 @@ class DisplacementGrid:
         origin: (D,) the first node.
         spacing: between the nodes, the same along all axes.
         displacements: (n_1, ..., n_D, D) float64, what is added to a node.
-        error: how far the grid leads beside the map, in the reference's units: the 95% quantile over the points and
-            the middles of the cells around them. Of the way back: where the map takes what the grid gives.
+        error: how far the grid leads the points beside where the map does, in the reference's units: the 95% quantile.
+            Of the way back: where the map takes what the grid gives.
         largest_error: the largest of these.
+        between: the same as ``error`` in the middles of the cells around the points.
         missing: the share of the nodes around the points (the corners of their cells) that no point goes to, as where
             the map folds; there the grid holds the nearest that was found. 0 of a forward grid.
     """
@@ -58,6 +66,7 @@ class DisplacementGrid:
     displacements: np.ndarray
     error: float
     largest_error: float
+    between: float
     missing: float = 0.0
 
     def __call__(self, points: Any) -> np.ndarray:
@@ -83,6 +92,7 @@ def to_grid(
     direction: Direction = "forward",
     spacing: float | None = None,
     tolerance: float | None = None,
+    at_points: bool = False,
 ) -> DisplacementGrid:
     """The map around these points as a grid, a tenth of the longest side wider than they are on each side.
 
@@ -92,7 +102,9 @@ def to_grid(
         direction: "forward", from the source to the reference; "back", an approximate inverse around the moved points.
         spacing: between nodes, in the units of the set that the grid lies around; without one it follows from the map.
         tolerance: the error that the spacing is made for, in the reference's units; a thousandth of the moved points'
-            RMS radius by default. Four million nodes are the most that are taken for it; ``error`` says what is left.
+            RMS radius by default. Four million nodes are the most that are taken for it; ``between`` says what is left.
+        at_points: the map is known at the points alone and led on between them; no grid is finer than they lie then,
+            unless ``spacing`` says so.
 
     Raises:
         ValueError: another direction, no points or of another shape, a spacing or tolerance that is not positive, or
@@ -107,13 +119,12 @@ def to_grid(
         if value is not None and not 0 < value < math.inf:
             raise ValueError(f"{name} must be positive, got {value}")
     moved = transform(source)
-    around = source if direction == "forward" else moved
+    task = _Task(transform, source, moved, direction, at_points)
     if spacing is not None:
-        check_nodes(around, spacing)
-    task = _Task(transform, source, direction, around)
+        check_nodes(task.around, spacing)
     if spacing is None:
         wanted = tolerance or DEFAULT_TOLERANCE * float(np.sqrt(moved.var(0).sum()))
-        spacing = _spacing(task, wanted)
+        spacing = _spacing(task, wanted, _apart(task.around) if at_points else 0.0)
     return task.grid(spacing)
 
 
@@ -148,13 +159,19 @@ def finest(points: np.ndarray, most: float) -> float:
 class _Task:
     transform: Map
     source: np.ndarray  # (N, D)
+    moved: np.ndarray  # (N, D)
     direction: Direction
-    around: np.ndarray  # (N, D) the points that the grid lies around
+    at_points: bool  # see to_grid
+
+    @property
+    def around(self) -> np.ndarray:
+        """(N, D) the points that the grid lies around."""
+        return self.source if self.direction == "forward" else self.moved
 
     def displaced(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Where the nodes at these places (M, D) go (M, D), and what is left of the way back (M,)."""
         if self.direction == "back":
-            return points_behind(self.transform, places, self.source)
+            return points_behind(self.transform, places, self.source, 0 if self.at_points else STEPS)
         return self.transform(places), np.zeros(len(places))
 
     def errors(self, places: np.ndarray, found: np.ndarray) -> np.ndarray:
@@ -163,48 +180,78 @@ class _Task:
             return np.linalg.norm(self.transform(found) - places, axis=1)
         return np.linalg.norm(found - self.transform(places), axis=1)
 
-    def checked(self, spacing: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Errors (M,) at points and in the middles of their cells, the cells' corners (K, D) as whole numbers, and what
-        is left at each of them (K,), without the rest of the grid."""
+    def checked(self, spacing: float) -> tuple[np.ndarray, np.ndarray]:
+        """(M, D) points, at most ``CHECKED``, and the middles of their cells."""
         rows = np.linspace(0, len(self.around) - 1, min(CHECKED, len(self.around))).round().astype(np.int64)
-        first, d = _first_node(self.around, spacing), self.around.shape[1]
-        inside = (self.around[rows] - first) / spacing
-        middles = np.unique(np.floor(inside), axis=0) + 0.5
-        inside = np.concatenate((inside, middles))  # (M, D) in cells
-        cell = np.floor(inside)
-        offsets = np.array(list(product((0, 1), repeat=d)))  # (2^D, D)
-        corners, inverse = np.unique((cell[:, None] + offsets).reshape(-1, d), axis=0, return_inverse=True)
+        points, first = self.around[rows], _first_node(self.around, spacing)
+        return points, first + spacing * (np.unique(np.floor((points - first) / spacing), axis=0) + 0.5)
+
+    def error_of(self, spacing: float) -> float:
+        """That of a plain grid at the points and in the middles, without the nodes that these do not need."""
+        places, first = np.concatenate(self.checked(spacing)), _first_node(self.around, spacing)
+        numbers, share = _corners((places - first) / spacing)
+        corners, inverse = np.unique(numbers.reshape(-1, numbers.shape[-1]), axis=0, return_inverse=True)
         nodes = first + spacing * corners
-        gone, left = self.displaced(nodes)
-        share = np.where(offsets == 1, (inside - cell)[:, None], 1 - (inside - cell)[:, None]).prod(-1)  # (M, 2^D)
-        moves = (gone - nodes)[inverse.reshape(-1, len(offsets))]  # (M, 2^D, D)
-        places = first + spacing * inside
-        return self.errors(places, places + (share[..., None] * moves).sum(1)), corners, left
+        moves = (self.displaced(nodes)[0] - nodes)[inverse.reshape(share.shape)]  # (M, 2^D, D)
+        return float(np.quantile(self.errors(places, places + (share[..., None] * moves).sum(1)), QUANTILE))
 
     def grid(self, spacing: float) -> DisplacementGrid:
         """The whole grid, its errors measured."""
-        first, counts = _first_node(self.around, spacing), _counts(self.around, spacing)
-        axes = [start + spacing * np.arange(int(n)) for start, n in zip(first, counts, strict=True)]
-        nodes = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)
-        flat = nodes.reshape(-1, len(counts))
-        moves = (self.displaced(flat)[0] - flat).reshape(nodes.shape)
-        errors, _, left = self.checked(spacing)
-        quantile = float(np.quantile(errors, QUANTILE))
-        missing = float((left > NOT_THERE * spacing).mean())
-        return DisplacementGrid(self.direction, first, spacing, moves, quantile, float(errors.max()), missing)
+        first, counts = _first_node(self.around, spacing), _counts(self.around, spacing).astype(np.int64)
+        axes = [start + spacing * np.arange(n) for start, n in zip(first, counts, strict=True)]
+        nodes = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(counts))
+        gone, left = self.displaced(nodes)
+        moves = gone - nodes
+        numbers, share = _corners((self.around - first) / spacing)
+        corners = np.ravel_multi_index(tuple(np.moveaxis(numbers, -1, 0)), tuple(counts))  # (N, 2^D)
+        goal = (self.source if self.direction == "back" else self.moved) - self.around
+        if self.at_points:
+            _lead_through(moves, corners, share, goal)
+        missing = float((left[np.unique(corners)] > NOT_THERE * spacing).mean())
+        plain = DisplacementGrid(self.direction, first, spacing, moves.reshape(*counts, -1), 0.0, 0.0, 0.0, missing)
+        points, middles = (self.errors(places, plain(places)) for places in self.checked(spacing))
+        measured = (float(np.quantile(points, QUANTILE)), float(points.max()), float(np.quantile(middles, QUANTILE)))
+        return replace(plain, error=measured[0], largest_error=measured[1], between=measured[2])
 
 
-def _spacing(task: _Task, tolerance: float) -> float:
-    """The coarsest spacing, nearly, that keeps the tolerance: the error falls with its square."""
+def _corners(inside: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The corners (M, 2^D, D) of the cells of places (M, D), as numbers of nodes, and the share (M, 2^D) of each."""
+    offsets = np.array(list(product((0, 1), repeat=inside.shape[1])))
+    cell = np.floor(inside).astype(np.int64)
+    within = (inside - cell)[:, None]
+    return cell[:, None] + offsets, np.where(offsets == 1, within, 1 - within).prod(-1)
+
+
+def _lead_through(moves: np.ndarray, corners: np.ndarray, share: np.ndarray, goal: np.ndarray) -> None:
+    """Change the displacements (K, D) of the corners (N, 2^D) around points as little as is needed for the points to
+    move by ``goal`` (N, D), in least squares."""
+    rest = goal - (share[..., None] * moves[corners]).sum(1)
+    used, places = np.unique(corners, return_inverse=True)
+    rows = np.repeat(np.arange(len(corners)), corners.shape[1])
+    weights = csr_array((share.ravel(), (rows, places.ravel())), shape=(len(corners), len(used)))
+    for axis in range(moves.shape[1]):
+        moves[used, axis] += lsmr(weights, rest[:, axis], damp=DAMPED, maxiter=LEADING_STEPS)[0]
+
+
+def _spacing(task: _Task, tolerance: float, least: float) -> float:
+    """The coarsest spacing, nearly, that keeps the tolerance, and no finer than the least: the error falls with its
+    square."""
     sides = _sides(task.around)
-    least = finest(task.around, min(MOST_NODES, _most_nodes(len(sides))))
+    least = max(least, finest(task.around, min(MOST_NODES, _most_nodes(len(sides)))))
     spacing = max(least, float(sides.max()) / COARSEST)
     for _ in range(ROUNDS):
-        error = float(np.quantile(task.checked(spacing)[0], QUANTILE))
+        error = task.error_of(spacing)
         if error <= tolerance or spacing <= least:
             break
         spacing = max(least, spacing * min(0.9, max(0.25, math.sqrt(0.8 * tolerance / error))))
     return spacing
+
+
+def _apart(points: np.ndarray) -> float:
+    """The median distance of neighbours among the points, or among a part of them where they are many; 0 of one."""
+    rows = np.linspace(0, len(points) - 1, min(CHECKED, len(points))).round().astype(np.int64)
+    distances = KDTree(points).query(points[rows], min(2, len(points)))[0]
+    return float(np.median(distances.reshape(len(rows), -1)[:, -1]))
 
 
 def _sides(points: np.ndarray) -> np.ndarray:

@@ -33,7 +33,9 @@ class Map(Protocol):
         ...
 
 
-def points_behind(transform: Map, places: np.ndarray, source: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def points_behind(
+    transform: Map, places: np.ndarray, source: np.ndarray, steps: int = STEPS
+) -> tuple[np.ndarray, np.ndarray]:
     """The points that the map takes to these places, and how far from them it really takes them.
 
     Each search begins where the nearest moved points of the source, with the map's slope there, say; of several points
@@ -43,6 +45,7 @@ def points_behind(transform: Map, places: np.ndarray, source: np.ndarray) -> tup
         transform: the map.
         places: (M, D) in the reference's coordinates.
         source: (r, D) points of the source, r at least 1.
+        steps: at most; 0 for what the nearest points say alone.
 
     Returns:
         Points (M, D) in the source's coordinates, and the distances (M,) that are left, in the reference's units.
@@ -54,7 +57,7 @@ def points_behind(transform: Map, places: np.ndarray, source: np.ndarray) -> tup
     for start in range(0, len(places), AT_ONCE):
         part = slice(start, start + AT_ONCE)
         first = _first(transform, places[part], source, moved, slopes, tree)
-        found[part], left[part] = _newton(transform, places[part], first, enough)
+        found[part], left[part] = _newton(transform, places[part], first, enough, steps)
     return found, left
 
 
@@ -66,33 +69,32 @@ def _first(
     best, least = source[rows[:, 0]], np.full(len(places), np.inf)
     for row in rows.T:
         guess = source[row] + ((places - moved[row])[:, None] @ slopes[row])[:, 0]
-        left = _left(transform, guess, places)
+        left = np.linalg.norm(transform(guess) - places, axis=1)
         nearer = left < least
         best, least = np.where(nearer[:, None], guess, best), np.minimum(left, least)
     return best
 
 
-def _newton(transform: Map, places: np.ndarray, points: np.ndarray, enough: float) -> tuple[np.ndarray, np.ndarray]:
-    """Steps that are halved where they do not bring a place nearer."""
-    points = points.copy()
-    left, factor = _left(transform, points, places), np.ones(len(places))
-    open_rows = np.flatnonzero(left > enough)
-    for _ in range(STEPS):
-        if not len(open_rows):
+def _newton(
+    transform: Map, places: np.ndarray, points: np.ndarray, enough: float, steps: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Steps that are shortened where they do not bring a place nearer."""
+    points, short = points.copy(), places - transform(points)  # (M, D) what is left to go
+    left, factor = np.linalg.norm(short, axis=1), np.ones(len(places))
+    rows = np.flatnonzero(left > enough)
+    for _ in range(steps):
+        if not len(rows):
             break
-        here, goal = points[open_rows], places[open_rows]
-        step = ((goal - transform(here))[:, None] @ _inverses(transform.jacobians(here)))[:, 0]
-        trial = here + factor[open_rows, None] * step
-        of_trial = _left(transform, trial, goal)
-        nearer = of_trial < left[open_rows]
-        points[open_rows[nearer]], left[open_rows[nearer]] = trial[nearer], of_trial[nearer]
-        factor[open_rows] = np.where(nearer, np.minimum(1.0, 2 * factor[open_rows]), factor[open_rows] / 4)
-        open_rows = open_rows[(left[open_rows] > enough) & (factor[open_rows] > LEAST_FACTOR)]
+        step = (short[rows, None] @ _inverses(transform.jacobians(points[rows])))[:, 0]
+        trial = points[rows] + factor[rows, None] * step
+        of_trial = places[rows] - transform(trial)
+        lengths = np.linalg.norm(of_trial, axis=1)
+        nearer = lengths < left[rows]
+        better = rows[nearer]
+        points[better], short[better], left[better] = trial[nearer], of_trial[nearer], lengths[nearer]
+        factor[rows] = np.where(nearer, np.minimum(1.0, 2 * factor[rows]), factor[rows] / 4)
+        rows = rows[(left[rows] > enough) & (factor[rows] > LEAST_FACTOR)]
     return points, left
-
-
-def _left(transform: Map, points: np.ndarray, places: np.ndarray) -> np.ndarray:
-    return np.linalg.norm(transform(points) - places, axis=1)
 
 
 def _inverses(jacobians: np.ndarray) -> np.ndarray:

@@ -150,7 +150,8 @@ class SpaceTransform:
     ) -> DisplacementGrid:
         """The displacement around points (N, D) of the source on a regular grid, for 3D Slicer, ANTs and ITK: see
         :func:`pwan.deformation.grid.to_grid`, and :func:`pwan.deformation.grid_files.write_grid` for a file."""
-        return to_grid(self, points, direction=direction, spacing=spacing, tolerance=tolerance)
+        surface = self.displacement.kind == SURFACE
+        return to_grid(self, points, direction=direction, spacing=spacing, tolerance=tolerance, at_points=surface)
 
     def save(self, path: str | Path) -> None:
         """Write all of it to a file (npz, under exactly the name given), which appears in one move.

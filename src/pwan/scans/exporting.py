@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pwan.deformation.grid import Direction, DisplacementGrid, check_nodes, to_grid
+from pwan.deformation.grid import Direction, DisplacementGrid, check_nodes
 from pwan.deformation.grid_files import Coordinates, write_grid
 from pwan.files import in_one_move
 from pwan.pointfiles import PointFile, write_points
@@ -109,9 +109,8 @@ def _grids(
     for direction in directions:
         spacing = settings.export_spacing
         tolerance = None if spacing is not None else SHARE * scale
-        grid = to_grid(
-            transform, outcome.pair.source_file.points, direction=direction, spacing=spacing, tolerance=tolerance
-        )
+        points = outcome.pair.source_file.points
+        grid = transform.to_grid(points, direction=direction, spacing=spacing, tolerance=tolerance)
         notes.append(_sentence(grid, scale))
         for name in settings.exports:
             if name.startswith(f"{direction}."):
@@ -121,6 +120,7 @@ def _grids(
                     "nodes": list(grid.shape),
                     "error": grid.error,
                     "largest_error": grid.largest_error,
+                    "between": grid.between,
                     "share_of_registration": grid.error / scale,
                     "without_inverse": grid.missing,
                     "coordinates": coordinates,
@@ -132,11 +132,12 @@ def _sentence(grid: DisplacementGrid, scale: float) -> str:
     way = "source to reference" if grid.direction == "forward" else "reference to source, an approximate inverse"
     nodes = " x ".join(map(str, grid.shape))
     text = (
-        f"grid {grid.direction}, {way}: {nodes} nodes, {grid.spacing:.3g} apart, which add {grid.error:.2g} at most to "
-        f"95% of the points, {grid.error / scale:.2g} of the registration's own error"
+        f"grid {grid.direction}, {way}: {nodes} nodes, {grid.spacing:.3g} apart; it leads 95% of the points within "
+        f"{grid.error / scale:.2%} of the registration's own error, and places between them within "
+        f"{grid.between / scale:.2%}"
     )
-    if grid.error > SHARE * scale:
-        text += "; a finer one takes more memory (export_spacing=)"
+    if grid.between > SHARE * scale:
+        text += " (the map is known at the points alone, or memory holds no finer grid)"
     if grid.missing:
         text += f"; {grid.missing:.1%} of the nodes around the points have no inverse: the map folds there"
     return text
