@@ -30,6 +30,8 @@ Direction = Literal["forward", "back"]
 MARGIN = 0.1  # of the longest side of the points' box, left free around it
 COARSEST = 16  # cells along the longest side, at least
 CHECKED = 2000  # points at which the error is measured, at most; and the middles of their cells
+KNOWN = 20_000  # points beside which the way back is looked for, at most
+LED = 200_000  # points that a grid is led through, at most
 QUANTILE = 0.95  # of the errors at these places, that is held below the tolerance
 MOST_NODES = 4_000_000  # of a spacing that follows from the map: 96 MB in 3-D
 COPIES = 6  # of the displacements that are in memory while they are computed and written
@@ -171,7 +173,7 @@ class _Task:
     def displaced(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Where the nodes at these places (M, D) go (M, D), and what is left of the way back (M,)."""
         if self.direction == "back":
-            return points_behind(self.transform, places, self.source, 0 if self.at_points else STEPS)
+            return points_behind(self.transform, places, _some(self.source, KNOWN), 0 if self.at_points else STEPS)
         return self.transform(places), np.zeros(len(places))
 
     def errors(self, places: np.ndarray, found: np.ndarray) -> np.ndarray:
@@ -182,8 +184,7 @@ class _Task:
 
     def checked(self, spacing: float) -> tuple[np.ndarray, np.ndarray]:
         """(M, D) points, at most ``CHECKED``, and the middles of their cells."""
-        rows = np.linspace(0, len(self.around) - 1, min(CHECKED, len(self.around))).round().astype(np.int64)
-        points, first = self.around[rows], _first_node(self.around, spacing)
+        points, first = _some(self.around, CHECKED), _first_node(self.around, spacing)
         return points, first + spacing * (np.unique(np.floor((points - first) / spacing), axis=0) + 0.5)
 
     def error_of(self, spacing: float) -> float:
@@ -202,9 +203,10 @@ class _Task:
         nodes = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(counts))
         gone, left = self.displaced(nodes)
         moves = gone - nodes
-        numbers, share = _corners((self.around - first) / spacing)
+        around = _some(self.around, LED)
+        numbers, share = _corners((around - first) / spacing)
         corners = np.ravel_multi_index(tuple(np.moveaxis(numbers, -1, 0)), tuple(counts))  # (N, 2^D)
-        goal = (self.source if self.direction == "back" else self.moved) - self.around
+        goal = _some(self.source if self.direction == "back" else self.moved, LED) - around
         if self.at_points:
             _lead_through(moves, corners, share, goal)
         missing = float((left[np.unique(corners)] > NOT_THERE * spacing).mean())
@@ -249,9 +251,14 @@ def _spacing(task: _Task, tolerance: float, least: float) -> float:
 
 def _apart(points: np.ndarray) -> float:
     """The median distance of neighbours among the points, or among a part of them where they are many; 0 of one."""
-    rows = np.linspace(0, len(points) - 1, min(CHECKED, len(points))).round().astype(np.int64)
-    distances = KDTree(points).query(points[rows], min(2, len(points)))[0]
-    return float(np.median(distances.reshape(len(rows), -1)[:, -1]))
+    asked = _some(points, CHECKED)
+    distances = KDTree(points).query(asked, min(2, len(points)))[0]
+    return float(np.median(distances.reshape(len(asked), -1)[:, -1]))
+
+
+def _some(points: np.ndarray, most: int) -> np.ndarray:
+    """All points, or so many of them, evenly chosen by their rows."""
+    return points[np.linspace(0, len(points) - 1, min(most, len(points))).round().astype(np.int64)]
 
 
 def _sides(points: np.ndarray) -> np.ndarray:
