@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from pwan import read_points, write_points
+from pwan.pointfiles.anatomy import anatomical
 from pwan.pointfiles.convert import laid_out
 from pwan.pointfiles.mesh.materials import beside
 from tests.pointfiles import makers
@@ -48,6 +49,15 @@ def test_normals_colours_and_labels(tmp_path):
     back = read_points(tmp_path / "c.ply")
     assert notes == [] and list(back.fields) == ["nx", "ny", "nz", "red", "green", "blue", "matched"]
     assert list(laid_out(like, "ply")[0].fields) == list(like.fields)
+
+
+@pytest.mark.parametrize("format", ["ply", "obj"])
+def test_the_coordinate_system_is_said_where_it_is_known(tmp_path, format):
+    content = makers.markups().decode().replace('"LPS"', '"RAS"')
+    shaped, _ = laid_out(source(tmp_path, content, "a.mrk.json"), format)
+    write_points(tmp_path / f"b.{format}", shaped, shaped.points)
+    assert anatomical(read_points(tmp_path / f"b.{format}")) == "ras"
+    assert anatomical(laid_out(source(tmp_path, makers.off(), "a.off"), format)[0]) is None
 
 
 def test_text_in_fields_stays_behind(tmp_path):

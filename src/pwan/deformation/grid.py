@@ -59,7 +59,8 @@ class DisplacementGrid:
         largest_error: the largest of these.
         between: the same as ``error`` in the middles of the cells around the points.
         missing: the share of the nodes around the points (the corners of their cells) that no point goes to, as where
-            the map folds; there the grid holds the nearest that was found. 0 of a forward grid.
+            the map folds; there the grid holds the nearest that was found. 0 where it is not asked: of a
+            forward grid, and where the map is known at the points alone.
     """
 
     direction: Direction
@@ -209,7 +210,7 @@ class _Task:
         goal = _some(self.source if self.direction == "back" else self.moved, LED) - around
         if self.at_points:
             _lead_through(moves, corners, share, goal)
-        missing = float((left[np.unique(corners)] > NOT_THERE * spacing).mean())
+        missing = 0.0 if self.at_points else float((left[np.unique(corners)] > NOT_THERE * spacing).mean())
         plain = DisplacementGrid(self.direction, first, spacing, moves.reshape(*counts, -1), 0.0, 0.0, 0.0, missing)
         points, middles = (self.errors(places, plain(places)) for places in self.checked(spacing))
         measured = (float(np.quantile(points, QUANTILE)), float(points.max()), float(np.quantile(middles, QUANTILE)))

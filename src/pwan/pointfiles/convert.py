@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from pwan.pointfiles.anatomy import anatomical
 from pwan.pointfiles.columns import listed
 from pwan.pointfiles.content import PointFile
 from pwan.pointfiles.ply.write import NAMES
@@ -27,7 +28,9 @@ def laid_out(file: PointFile, format: Literal["ply", "obj"]) -> tuple[PointFile,
     kept = _for_ply(others) if format == "ply" else _for_obj(others)
     lost = sorted({name for name in others if "_".join(name.split()) not in kept})
     whole = fields | kept
-    layout = _ply_layout(whole) if format == "ply" else {"lines": _obj_lines(file, bool(fields)), "decimals": 0}
+    system = anatomical(file)  # which 3D Slicer looks for in such words
+    words = () if system is None else (f"SPACE={system.upper()}",)
+    layout = _ply_layout(whole, words) if format == "ply" else _obj_layout(file, bool(fields), words)
     count, rows = len(file.points), np.arange(len(file.points))
     notes = [f"not in the {format.upper()}: {listed(lost)}"] if lost else []
     return replace(file, fields=whole, rows=rows, count=count, notes=(), format=format, layout=layout), notes
@@ -53,16 +56,22 @@ def _for_obj(fields: dict[str, NDArray]) -> dict[str, NDArray]:
     return {name: fields[name] / most for name in COLOURS}
 
 
-def _ply_layout(fields: dict[str, NDArray]) -> dict[str, object]:
+def _ply_layout(fields: dict[str, NDArray], words: tuple[str, ...]) -> dict[str, object]:
     scalars = {name: values.dtype.str[1:] for name, values in fields.items() if values.ndim == 1}
     properties = dict.fromkeys(AXES, "f4") | scalars
-    return {"encoding": "binary_little_endian", "properties": properties, "coordinates": AXES, "comments": ()}
+    comments = tuple(f"comment {one}" for one in words)
+    return {
+        "encoding": "binary_little_endian",
+        "properties": properties,
+        "coordinates": AXES,
+        "comments": comments,
+    }
 
 
-def _obj_lines(file: PointFile, with_normals: bool) -> tuple[str, ...]:
+def _obj_layout(file: PointFile, with_normals: bool, words: tuple[str, ...]) -> dict[str, object]:
     """The first words of vertices and normals, and faces as they stand."""
     points, spell = len(file.points), "{0}//{0}" if with_normals else "{0}"
-    lines = ["v"] * points + ["vn"] * (points * with_normals)
+    lines = [f"# {one}" for one in words] + ["v"] * points + ["vn"] * (points * with_normals)
     faces = () if file.faces is None else file.faces.tolist()
     lines += ["f " + " ".join(spell.format(corner + 1) for corner in face if corner >= 0) for face in faces]
-    return tuple(lines)
+    return {"lines": tuple(lines), "decimals": 0}

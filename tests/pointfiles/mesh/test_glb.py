@@ -124,6 +124,19 @@ def test_a_glb_of_another_format_has_its_materials(tmp_path):
     )
 
 
+def test_two_materials_stay_two_meshes(tmp_path):
+    (tmp_path / "a.mtl").write_text("newmtl red\nKd 1 0 0\nnewmtl blue\nKd 0 0 1\n")
+    lines = "mtllib a.mtl\nv 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nvt 0 0\nvt 1 0\nvt 0 1\n"
+    faces = "usemtl red\nf 1/1 2/2 3/3\nusemtl blue\nf 1/1 3/2 4/3\n"
+    (tmp_path / "a.obj").write_text(lines + faces)
+    stream = io.BytesIO()
+    glb.made_from(stream, read_points(tmp_path / "a.obj"))
+    again = read_points(placed(tmp_path, stream.getvalue()))
+    assert len(again.faces) == 2 and "2 meshes" in " ".join(again.notes)
+    scene = trimesh.load_scene(tmp_path / "a.glb", process=False)
+    assert {mesh.visual.material.name for mesh in scene.geometry.values()} == {"red", "blue"}
+
+
 def test_without_triangles_it_is_one_sentence(tmp_path):
     cloud = trimesh.exchange.gltf.export_glb(trimesh.Scene(trimesh.PointCloud(np.eye(3))))
     with pytest.raises(ValueError, match="expected triangles in a GLB, found none. Save the points as PLY"):

@@ -36,7 +36,11 @@ def read(data: bytes, asked: Asked) -> Content:
     """
     none_to_choose(asked, "glb")
     document = _document(data)
-    primitives = [one for mesh in document.get("meshes", []) for one in mesh.get("primitives", [])]
+    try:
+        primitives = [one for mesh in document.get("meshes", []) for one in mesh.get("primitives", [])]
+        with_normals = all("NORMAL" in one.get("attributes", {}) for one in primitives)
+    except (AttributeError, TypeError) as error:
+        raise Fault(f"expected meshes as glTF describes them, found damage: {str(error)[:80]}. {REPAIR}") from error
     if not any(one.get("mode", 4) in TRIANGLES for one in primitives):
         raise Fault("expected triangles in a GLB, found none. Save the points as PLY.")
     packed = {"KHR_draco_mesh_compression", "EXT_meshopt_compression"} & set(document.get("extensionsRequired", []))
@@ -46,7 +50,7 @@ def read(data: bytes, asked: Asked) -> Content:
         import trimesh
     try:
         scene = trimesh.load_scene(io.BytesIO(data), file_type="glb", process=False)
-        meshes = _placed(scene, all("NORMAL" in one.get("attributes", {}) for one in primitives))
+        meshes = _placed(scene, with_normals)
     except Exception as error:  # of trimesh, whose classes are many
         raise Fault(f"expected a GLB, found one that cannot be read: {str(error)[:120]}. {REPAIR}") from error
     if not meshes:
@@ -165,6 +169,5 @@ def _export(stream: BinaryIO, meshes: list[Any], points: NDArray, notes: list[st
         )
     scene = Scene()
     for mesh in meshes:
-        name = mesh.metadata.get("name", "mesh")
-        scene.add_geometry(mesh, geom_name=name, node_name=name)
+        scene.add_geometry(mesh, geom_name=mesh.metadata.get("name"))  # a name that is there already gets a number
     stream.write(export_glb(scene, include_normals=with_normals))
