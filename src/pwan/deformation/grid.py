@@ -24,7 +24,7 @@ from scipy.sparse.linalg import lsmr
 from scipy.spatial import KDTree
 
 from pwan.arrays import real_array, to_numpy
-from pwan.deformation.inverse import STEPS, Map, points_behind
+from pwan.deformation.inverse import Map, points_behind, points_beside
 
 Direction = Literal["forward", "back"]
 MARGIN = 0.1  # of the longest side of the points' box, left free around it
@@ -174,7 +174,10 @@ class _Task:
     def displaced(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Where the nodes at these places (M, D) go (M, D), and what is left of the way back (M,)."""
         if self.direction == "back":
-            return points_behind(self.transform, places, _some(self.source, KNOWN), 0 if self.at_points else STEPS)
+            known = _some(self.source, KNOWN)
+            if self.at_points:
+                return points_beside(self.transform, places, known), np.zeros(len(places))
+            return points_behind(self.transform, places, known)
         return self.transform(places), np.zeros(len(places))
 
     def errors(self, places: np.ndarray, found: np.ndarray) -> np.ndarray:
@@ -210,7 +213,7 @@ class _Task:
         goal = _some(self.source if self.direction == "back" else self.moved, LED) - around
         if self.at_points:
             _lead_through(moves, corners, share, goal)
-        missing = 0.0 if self.at_points else float((left[np.unique(corners)] > NOT_THERE * spacing).mean())
+        missing = float((left[np.unique(corners)] > NOT_THERE * spacing).mean())
         plain = DisplacementGrid(self.direction, first, spacing, moves.reshape(*counts, -1), 0.0, 0.0, 0.0, missing)
         points, middles = (self.errors(places, plain(places)) for places in self.checked(spacing))
         measured = (float(np.quantile(points, QUANTILE)), float(points.max()), float(np.quantile(middles, QUANTILE)))

@@ -33,9 +33,7 @@ class Map(Protocol):
         ...
 
 
-def points_behind(
-    transform: Map, places: np.ndarray, source: np.ndarray, steps: int = STEPS
-) -> tuple[np.ndarray, np.ndarray]:
+def points_behind(transform: Map, places: np.ndarray, source: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The points that the map takes to these places, and how far from them it really takes them.
 
     Each search begins where the nearest moved points of the source, with the map's slope there, say; of several points
@@ -45,44 +43,60 @@ def points_behind(
         transform: the map.
         places: (M, D) in the reference's coordinates.
         source: (r, D) points of the source, r at least 1.
-        steps: at most; 0 for what the nearest points say alone.
 
     Returns:
         Points (M, D) in the source's coordinates, and the distances (M,) that are left, in the reference's units.
     """
-    moved = transform(source)
-    tree, slopes = KDTree(moved), _inverses(transform.jacobians(source))
-    enough = EXACT * max(1e-300, float(np.ptp(np.concatenate((moved, places)), axis=0).max()))
+    beside = _Beside(transform, source)
+    enough = EXACT * max(1e-300, float(np.ptp(np.concatenate((beside.moved, places)), axis=0).max()))
     found, left = np.empty_like(places), np.empty(len(places))
     for start in range(0, len(places), AT_ONCE):
         part = slice(start, start + AT_ONCE)
-        first = _first(transform, places[part], source, moved, slopes, tree)
-        found[part], left[part] = _newton(transform, places[part], first, enough, steps)
+        first = _nearest_of(transform, places[part], beside.said(places[part])[0])
+        found[part], left[part] = _newton(transform, places[part], first, enough)
     return found, left
 
 
-def _first(
-    transform: Map, places: np.ndarray, source: np.ndarray, moved: np.ndarray, slopes: np.ndarray, tree: KDTree
-) -> np.ndarray:
-    """(M, D) the best of what the nearest moved points say."""
-    rows = tree.query(places, min(NEAR, len(source)))[1].reshape(len(places), -1)  # (M, n)
-    best, least = source[rows[:, 0]], np.full(len(places), np.inf)
-    for row in rows.T:
-        guess = source[row] + ((places - moved[row])[:, None] @ slopes[row])[:, 0]
-        left = np.linalg.norm(transform(guess) - places, axis=1)
-        nearer = left < least
-        best, least = np.where(nearer[:, None], guess, best), np.minimum(left, least)
-    return best
+def points_beside(transform: Map, places: np.ndarray, source: np.ndarray) -> np.ndarray:
+    """As :func:`points_behind`, of a map that is known at the source's points alone: what the nearest moved points say,
+    weighted by 1 / distance^4, as such a map is led on (:mod:`pwan.deformation.surface_map`)."""
+    beside, found = _Beside(transform, source), np.empty_like(places)
+    for start in range(0, len(places), AT_ONCE):
+        part = slice(start, start + AT_ONCE)
+        said, distances = beside.said(places[part])
+        weights = (distances.min(0) + 1e-300) ** 4 / (distances + 1e-300) ** 4
+        found[part] = (weights[..., None] * said).sum(0) / weights.sum(0)[:, None]
+    return found
 
 
-def _newton(
-    transform: Map, places: np.ndarray, points: np.ndarray, enough: float, steps: int
-) -> tuple[np.ndarray, np.ndarray]:
+class _Beside:
+    """The points of the source, moved, with the inverse of the map's slope at each."""
+
+    def __init__(self, transform: Map, source: np.ndarray) -> None:
+        self.source, self.moved = source, transform(source)
+        self.tree, self.slopes = KDTree(self.moved), _inverses(transform.jacobians(source))
+
+    def said(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Where each of the nearest n moved points, with its slope, says that places (M, D) come from, (n, M, D), and
+        how far it is (n, M)."""
+        count = min(NEAR, len(self.source))
+        distances, rows = (found.reshape(len(places), -1).T for found in self.tree.query(places, count))
+        away = (places - self.moved[rows])[..., None, :] @ self.slopes[rows]
+        return self.source[rows] + away[..., 0, :], distances
+
+
+def _nearest_of(transform: Map, places: np.ndarray, said: np.ndarray) -> np.ndarray:
+    """(M, D) of n guesses (n, M, D) those that the map takes nearest to the places (M, D)."""
+    left = np.stack([np.linalg.norm(transform(one) - places, axis=1) for one in said])
+    return said[left.argmin(0), np.arange(len(places))]
+
+
+def _newton(transform: Map, places: np.ndarray, points: np.ndarray, enough: float) -> tuple[np.ndarray, np.ndarray]:
     """Steps that are shortened where they do not bring a place nearer."""
     points, short = points.copy(), places - transform(points)  # (M, D) what is left to go
     left, factor = np.linalg.norm(short, axis=1), np.ones(len(places))
     rows = np.flatnonzero(left > enough)
-    for _ in range(steps):
+    for _ in range(STEPS):
         if not len(rows):
             break
         step = (short[rows, None] @ _inverses(transform.jacobians(points[rows])))[:, 0]

@@ -134,7 +134,8 @@ def test_two_materials_stay_two_meshes(tmp_path):
     again = read_points(placed(tmp_path, stream.getvalue()))
     assert len(again.faces) == 2 and "2 meshes" in " ".join(again.notes)
     scene = trimesh.load_scene(tmp_path / "a.glb", process=False)
-    assert {mesh.visual.material.name for mesh in scene.geometry.values()} == {"red", "blue"}
+    colours = {tuple(mesh.visual.material.main_color[:3]) for mesh in scene.geometry.values()}
+    assert colours == {(255, 0, 0), (0, 0, 255)}
 
 
 def test_without_triangles_it_is_one_sentence(tmp_path):

@@ -150,7 +150,7 @@ def made_from(stream: BinaryIO, moved: PointFile) -> list[str]:
     meshes, notes = [trimesh.Trimesh(moved.points, moved.triangles, process=False)], []
     if moved.format in TEXTURED:
         try:
-            scene = trimesh.load_scene(str(moved.path), file_type=moved.format, process=False, maintain_order=True)
+            scene = trimesh.load_scene(str(moved.path), file_type=moved.format, process=False)
             meshes = [mesh for mesh in scene.dump() if isinstance(mesh, trimesh.Trimesh)]
         except Exception as error:  # of trimesh and of pictures
             notes.append(f"the GLB has no materials, which could not be read: {str(error)[:120]}")
