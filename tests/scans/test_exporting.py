@@ -17,6 +17,7 @@ from pwan import read_points
 from pwan.app import own_scans
 from pwan.scans import ScanSettings, files
 from pwan.scans.exporting import taken, write_exports
+from pwan.scans.output import write_output
 from pwan.scans.registering import register_files
 from pwan.scans.settings import GRIDS
 
@@ -105,6 +106,17 @@ def test_what_is_beside_an_earlier_result_stays(run):
     assert taken(file, paths, folder, overwrite=False) == []
     assert taken(file, paths, folder, overwrite=True) == paths
     assert taken(file, paths, folder.parent, overwrite=True) == []  # the source's own
+
+
+def test_exports_of_an_earlier_run_go_with_its_result(run, tmp_path):
+    settings, outcome, _ = run
+    again = replace(settings, output=str(tmp_path), export="back.h5", overwrite=True)
+    for name in ("forward.h5", "back.h5", "a_registered.ply", "b_registered.ply", "notes.txt"):
+        (tmp_path / name).write_text("earlier")
+    write_output(again, outcome)
+    there = {path.name for path in tmp_path.iterdir()}
+    assert {"back.h5", "b_registered.ply", "notes.txt"} < there
+    assert not {"forward.h5", "a_registered.ply"} & there
 
 
 def said_of(capsys, *arguments: Any) -> str:

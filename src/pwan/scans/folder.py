@@ -8,9 +8,21 @@ import os
 from pathlib import Path
 
 from pwan.extras import needs
-from pwan.scans.settings import GRIDS, ScanSettings
+from pwan.scans.settings import GRIDS, MESHES, ScanSettings
 
 RESULT, TRANSFORM, MATCHES, PAGE = "result.json", "transform.pwan", "matches.csv", "report.html"
+
+
+def _exported(settings: ScanSettings, names: tuple[str, ...]) -> dict[str, str]:
+    """The files' names of exports by their names."""
+    return {name: name if name in GRIDS else f"{stem(Path(settings.source))}_registered.{name}" for name in names}
+
+
+def stale(settings: ScanSettings) -> list[Path]:
+    """Exports of an earlier run that this one does not write: they would stand beside a result of another run."""
+    kept = {path.resolve() for path in (*files(settings).values(), Path(settings.source), Path(settings.reference))}
+    there = (Path(settings.output) / name for name in _exported(settings, (*GRIDS, *MESHES)).values())
+    return [path for path in there if path.resolve() not in kept and path.is_file()]
 
 
 def files(settings: ScanSettings) -> dict[str, Path]:
@@ -19,7 +31,7 @@ def files(settings: ScanSettings) -> dict[str, Path]:
     names = {"points": f"{stem(source)}_registered{suffixes(source)}"}
     names |= {"result": RESULT, "transform": TRANSFORM, "matches": MATCHES, "page": PAGE}
     own = suffixes(source).lower()  # the moved points are in such a file already
-    names |= {name: name if name in GRIDS else f"{stem(source)}_registered.{name}" for name in settings.exports}
+    names |= _exported(settings, settings.exports)
     return {what: folder / name for what, name in names.items() if what == "points" or own != f".{what}"}
 
 

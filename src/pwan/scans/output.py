@@ -26,7 +26,7 @@ from pwan.files import naming
 from pwan.pointfiles import write_points
 from pwan.scans.again import Again
 from pwan.scans.exporting import copy_beside, taken, write_exports
-from pwan.scans.folder import MATCHES, RESULT, TRANSFORM, check_output, files
+from pwan.scans.folder import MATCHES, RESULT, TRANSFORM, check_output, files, stale
 from pwan.scans.pair import Pair
 from pwan.scans.settings import ScanSettings
 from pwan.trust.faces import FaceFaults
@@ -137,6 +137,8 @@ def write_output(settings: ScanSettings, outcome: Outcome) -> tuple[str, ...]:
             for copy in copied:
                 (folder / copy).parent.mkdir(parents=True, exist_ok=True)
                 os.replace(half / copy, folder / copy)
+            for path in stale(settings) if settings.overwrite else ():
+                path.unlink()
             for what, path in final.items():
                 if unfinished[what].exists():
                     os.replace(unfinished[what], path)
