@@ -29,8 +29,10 @@ Product = Callable[[Tensor], Tensor]
 # The soft assignment holds a matrix of source by reference points. Of a larger source it takes samples of this size,
 # and of the reference the same share: a mass of the sample would otherwise find fewer partners than it has points. What
 # one sample gives is off by the chance that points of both sets have near partners; the mean over some of them is less.
+# Only the last steps see points as near as that, so one sample takes the steps before for all (benchmarks/README.md).
 SOFT_POINTS = 3000
 SAMPLES = 4
+SHARED = 0.85  # of the steps
 SOFTER = 0.3  # of the stiffness of PWAN's steps: what is left to do is small
 FEWEST = 100  # source points from which on what is next to nothing is left out, and float32 is enough
 LEAST = -80.0  # exponent: float32 holds smaller numbers too, but at a hundredth of the speed
@@ -108,39 +110,59 @@ def soft_assignment(
 
     Returns:
         (B, P, D) parameters; a problem whose fit is singular keeps the initial ones. Of a source that is too large for
-        one matrix they are the mean over several samples of both sets.
+        one matrix they are the mean over several samples of both sets, which share the first steps.
     """
-    mean = torch.zeros_like(initial)
-    for sample in range(samples(transform)):
+    steps, shared = range(settings.steps), _shared(transform, settings)
 
-        def observe(step: int, parameters: Tensor, before: int = sample) -> None:
+    def annealed(sample: int, taken: range, begin: Tensor, before: int) -> Tensor:
+        def observe(step: int, parameters: Tensor) -> None:
             if observer is not None:
-                observer(before * settings.steps + step, parameters)
+                observer(before + step, parameters)
 
-        of_sample = _anneal(transform, initial, reference, mass, settings, seeds, sample, observe, pull, weights, stiff)
+        return _anneal(
+            transform, initial, begin, reference, mass, settings, seeds, sample, taken, observe, pull, weights, stiff
+        )
+
+    near = annealed(0, steps[:shared], initial, 0) if shared else initial
+    mean = torch.zeros_like(initial)
+    for sample in range(_samples(transform)):
+        of_sample = annealed(sample, steps[shared:], near, sample * (settings.steps - shared))
         mean += (of_sample - mean) / (sample + 1)
     return mean
 
 
-def samples(transform: Transform) -> int:
-    """How many samples of the source the soft assignment takes; 1 for all of it, and where parameters have no mean."""
+def steps_of(transform: Transform, settings: SoftSettings) -> int:
+    """How many steps the soft assignment takes, those of all samples together."""
+    shared = _shared(transform, settings)
+    return shared + _samples(transform) * (settings.steps - shared)
+
+
+def _shared(transform: Transform, settings: SoftSettings) -> int:
+    """How many of the first steps one sample takes for all."""
+    return min(round(SHARED * settings.steps), settings.steps - 1) if _samples(transform) > 1 else 0
+
+
+def _samples(transform: Transform) -> int:
+    """How many samples of the source are taken; 1 for all of it, and where parameters have no mean."""
     return SAMPLES if transform.source.shape[1] > SOFT_POINTS and transform.kind != "rigid" else 1
 
 
 def _anneal(
     transform: Transform,
     initial: Tensor,
+    begin: Tensor,
     reference: Tensor,
     mass: Tensor | None,
     settings: SoftSettings,
     seeds: list[int],
     sample: int,
+    steps: range,
     observer: Callable[[int, Tensor], None],
     pull: Pull | None = None,
     weights: tuple[Tensor | None, Tensor | None] = (None, None),
     stiff: tuple[Rigidity, float] | None = None,
 ) -> Tensor:
-    """The soft assignment of one sample; see :func:`soft_assignment`."""
+    """Some steps of the soft assignment of one sample, from ``begin`` on; see :func:`soft_assignment`."""
     dtype, device = torch.float64, reference.device
     source, d = transform.source.to(dtype), transform.dimension
     r = source.shape[1]
@@ -161,12 +183,12 @@ def _anneal(
     prior = initial.to(dtype)  # where PWAN, or whatever came before, left it
     ridge = torch.full((design.shape[-1],), settings.smoothness, dtype=dtype, device=device)
     ridge[:d], ridge[d] = settings.affine_ridge, 0.0
-    current = initial.to(dtype)
+    current = begin.to(dtype)
     if transform.kind == "rigid":
         current = torch.cat((transform.affine(initial), transform.translation(initial)), 1).to(dtype)
     kept_mass = None if mass is None else (mass.to(dtype) * share).minimum(total.flatten())
     rooms = [y.new_empty(0, dtype=torch.float32) for _ in y]
-    for step in range(settings.steps):
+    for step in steps:
         annealed = step / max(1, settings.steps - 1)
         sigma = settings.sigma_start * (settings.sigma_end / settings.sigma_start) ** annealed
         moved = torch.bmm(design, current)

@@ -66,6 +66,7 @@ def measured(
         "fit": fit,
         "beyond": beyond,
         "choice": result.choice,
+        "pinned": getattr(result, "pinned", None),
         "signs": found,
         "confidence": confidence(found),
     }
