@@ -192,13 +192,15 @@ class _Task:
         return points, first + spacing * (np.unique(np.floor((points - first) / spacing), axis=0) + 0.5)
 
     def error_of(self, spacing: float) -> float:
-        """That of a plain grid at the points and in the middles, without the nodes that these do not need."""
-        places, first = np.concatenate(self.checked(spacing)), _first_node(self.around, spacing)
+        """Of a plain grid, the larger one of those at the points and in the middles, from the nodes that these need."""
+        points, middles = self.checked(spacing)
+        places, first = np.concatenate((points, middles)), _first_node(self.around, spacing)
         numbers, share = _corners((places - first) / spacing)
         corners, inverse = np.unique(numbers.reshape(-1, numbers.shape[-1]), axis=0, return_inverse=True)
         nodes = first + spacing * corners
         moves = (self.displaced(nodes)[0] - nodes)[inverse.reshape(share.shape)]  # (M, 2^D, D)
-        return float(np.quantile(self.errors(places, places + (share[..., None] * moves).sum(1)), QUANTILE))
+        errors = self.errors(places, places + (share[..., None] * moves).sum(1))
+        return max(float(np.quantile(part, QUANTILE)) for part in (errors[: len(points)], errors[len(points) :]))
 
     def grid(self, spacing: float) -> DisplacementGrid:
         """The whole grid, its errors measured."""
