@@ -20,6 +20,7 @@ from pwan.arrays import (
     Numbers,
     NumpyPoints,
     Points,
+    faces_of,
     floating_type,
     points_of,
     real_array,
@@ -141,6 +142,7 @@ def register(
     distance: Numbers | None = ...,
     landmarks: Landmarks | None = ...,
     pinned: bool = ...,
+    guess: Points | None = ...,
     source_faces: ArrayLike | None = ...,
     reference_faces: ArrayLike | None = ...,
     source_weights: ArrayLike | Tensor | Literal["even"] | None = ...,
@@ -164,6 +166,7 @@ def register(
     distance: Numbers | None = ...,
     landmarks: Landmarks | None = ...,
     pinned: bool = ...,
+    guess: Points | None = ...,
     source_faces: ArrayLike | None = ...,
     reference_faces: ArrayLike | None = ...,
     source_weights: ArrayLike | Tensor | Literal["even"] | None = ...,
@@ -186,6 +189,7 @@ def register(
     distance: Numbers | None = None,
     landmarks: Landmarks | None = None,
     pinned: bool = False,
+    guess: Points | None = None,
     source_faces: ArrayLike | None = None,
     reference_faces: ArrayLike | None = None,
     source_weights: ArrayLike | Tensor | Literal["even"] | None = None,
@@ -220,6 +224,8 @@ def register(
         pinned: bring each pair together in the end, to 1e-6 of the radius, by a small smooth correction that
             ``result.transform`` includes; ``result.pinned`` (a :class:`pwan.registration.pinning.Pinning`) and
             ``result.warnings`` say what it bent. A rigid or affine result is then no longer one.
+        guess: where the source's points may belong, as (r, D) or (B, r, D), for example where an earlier frame led.
+            PWAN begins from there and measures its energy against the source as given; other methods leave it out.
         source_faces: (F, 3) rows of the source's points, the triangles of its mesh, or (B, F, 3); None for those of the
             object that was given as the source (``faces`` or ``triangles``), if any. The geodesic kernel
             (``kernel="geodesic"``) goes along their edges, else from neighbour to neighbour.
@@ -260,7 +266,7 @@ def register(
     """
     _check_names(method, options)
     chosen = methods.settings(method, options, over=settings)
-    faces = (_faces("source", source, source_faces), _faces("reference", reference, reference_faces))
+    faces = (faces_of("source", source, source_faces), faces_of("reference", reference, reference_faces))
     source, reference = points_of(source), points_of(reference)
     y, x = to_points("source", source), to_points("reference", reference)
     if y.ndim != x.ndim:
@@ -272,7 +278,9 @@ def register(
     y_faces, x_faces = (
         None if f is None else f.expand(len(points), -1, -1) for f, points in zip(faces, (y, x), strict=True)
     )
-    problem = RegistrationProblem(y, x, source_faces=y_faces, reference_faces=x_faces)  # checks them
+    there = None if guess is None else to_points("guess", points_of(guess))
+    there = there[None] if there is not None and there.ndim == 2 else there
+    problem = RegistrationProblem(y, x, source_faces=y_faces, reference_faces=x_faces, guess=there)  # checks them
     problem = replace(
         problem,
         source_weights=_weights("source_weights", source_weights, y, y_faces),
@@ -340,7 +348,7 @@ def _check_space(chosen: Any, extra: int, pinned: bool, problem: RegistrationPro
 def _estimated(problem: RegistrationProblem, seed: int) -> float:
     """The mass of one problem."""
     a, b = (None if weights is None else weights[0] for weights in problem.masses)
-    y, x = problem.source[0], problem.reference[0]
+    y, x = (problem.source if problem.guess is None else problem.guess)[0], problem.reference[0]
     return estimate_limits(y, x, source_weights=b, reference_weights=a, seed=seed).mass
 
 
@@ -365,27 +373,6 @@ def _weights(name: str, given: Any, points: Tensor, faces: Tensor | None) -> Ten
             f"{array.shape}"
         )
     return torch.from_numpy(np.array(np.broadcast_to(array, (b, n)), dtype=np.float64))
-
-
-def _faces(name: str, given: Any, faces: Any) -> Tensor | None:
-    """The triangles of one set (1 or B, F, 3), told or those of the object that was given for its points.
-
-    Raises:
-        ValueError: no array of whole numbers of that shape.
-    """
-    if faces is None and not isinstance(given, (Tensor, np.ndarray)):
-        both = [found for name in ("faces", "triangles") if (found := getattr(given, name, None)) is not None]
-        # of a PointFile the faces may have more corners; of trimesh the triangles are the corners' coordinates
-        faces = next((found for found in both if np.ndim(found) == 2 and np.shape(found)[1] == 3), (*both, None)[0])
-    if faces is None:
-        return None
-    array = real_array(f"{name}_faces", faces)
-    if array.ndim not in (2, 3) or array.shape[-1] != 3 or not (array % 1 == 0).all():
-        raise ValueError(
-            f"{name}_faces must be whole numbers (F, 3), rows of its points, got {array.dtype} of shape {array.shape}"
-        )
-    rows = torch.from_numpy(array.astype(np.int64))
-    return None if not rows.numel() else rows if rows.ndim == 3 else rows[None]
 
 
 def _check_names(method: str, options: Mapping[str, Any]) -> None:
