@@ -207,7 +207,7 @@ def test_the_command_names_the_order_and_refuses_in_a_sentence(frames, finished,
     assert "3 of 4 frames are to be trusted.\nNot to be trusted: f_1.txt" in said and "sequence.npz" in said
     (tmp_path / "nothing").mkdir()
     for arguments, words in (
-        ([tmp_path / "nothing"], "nothing holds no files; expected the frames of a sequence"),
+        ([tmp_path / "nothing"], "nothing holds no file of points that can be read"),
         ([], "no frames were named"),
         ([frames[0]], "expected two frames or more"),
         ([*frames, "--sequenc"], "unknown option '--sequenc'"),

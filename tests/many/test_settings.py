@@ -29,6 +29,15 @@ def test_of_a_folder_the_files_of_points_are_taken(tmp_path):
     assert list(found) == ["a", "b", "c", "p", "z"]
 
 
+def test_scans_go_by_the_numbers_in_their_names(tmp_path):
+    shell = sorted(files(tmp_path / "scans", "s2.ply", "s10.ply", "s1.ply"))
+    for scans in ((str(tmp_path / "scans"),), (str(tmp_path / "scans" / "s*.ply"),), tuple(shell)):
+        assert list(StudySettings("t.ply", scans).names()) == ["s1", "s2", "s10"]
+    assert list(StudySettings("t.ply", tuple(shell[::-1])).names()) == ["s2", "s10", "s1"]
+    with pytest.raises(ValueError, match="no file fits .*obj'; check the pattern"):
+        StudySettings("t.ply", (str(tmp_path / "*.obj"),)).names()
+
+
 def test_two_of_one_name_none_and_one_are_refused(tmp_path):
     a, b = files(tmp_path, "a.ply", "a.obj")
     with pytest.raises(ValueError, match=r"a\.ply and .*a\.obj have the same name, a, by which"):

@@ -6,7 +6,6 @@ points and page of all
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -18,7 +17,7 @@ import numpy as np
 
 from pwan.deformation.space import SpaceTransform
 from pwan.extras import needs
-from pwan.files import in_one_move
+from pwan.files import digest, in_one_move, save_arrays, save_text
 from pwan.many.sequence import Followed, Tell, by_either, chained, in_turn, of_frame
 from pwan.pointfiles import PointFile, read_points
 from pwan.problem import Observer
@@ -103,7 +102,7 @@ def register_frame_files(
         tell(f"{len(files) - begins - len(todo)} of {len(files)} frames are done already and kept")
     first = replace(Followed.first(files[0].name, shape), result=source) if begins else None
     folder.mkdir(parents=True, exist_ok=True)
-    _write_text(folder / RECORD, json.dumps(record, indent=1))
+    save_text(folder / RECORD, json.dumps(record, indent=1))
 
     def one(number: int, last: Followed | None) -> Followed:
         if number not in todo:
@@ -135,7 +134,7 @@ def _record(files: Sequence[Path], settings: ScanSettings) -> dict[str, Any]:
         OSError: a file cannot be read.
     """
     told = asdict(replace(settings, source="", reference="", output="", overwrite=False))
-    sums = [hashlib.sha256(file.read_bytes()).hexdigest() for file in (Path(settings.source), *files)]
+    sums = [digest(file) for file in (Path(settings.source), *files)]
     return json.loads(json.dumps({"settings": told, "template": sums[0], "frames": sums[1:]}, default=str))
 
 
@@ -213,8 +212,7 @@ def _registered(
     write_output(settings, replace(outcomes[-1 if found.chained else 0], again=None))
     kept = {"points": found.result, "registered": found.points, "trusted": found.trusted, "reason": found.reason}
     kept |= {"chained": found.chained} | {name: getattr(found, name) for name in NUMBERS}
-    with in_one_move(folder / DONE) as half, open(half, "wb") as file:
-        np.savez(file, **kept)
+    save_arrays(folder / DONE, kept)
     return found
 
 
@@ -278,8 +276,7 @@ def _write(files: Sequence[Path], done: Sequence[Followed], points: np.ndarray, 
             "reason": [frame.reason for frame in done],
         }
     )
-    with in_one_move(folder / POINTS) as half, open(half, "wb") as file:
-        np.savez(file, points=points, names=np.array(names))
+    save_arrays(folder / POINTS, {"points": points, "names": np.array(names)})
     with in_one_move(folder / TABLE) as half:
         table.to_csv(half, index=False)
     scene = frames_json(points, [read_points(file).points for file in files], names)
@@ -287,8 +284,3 @@ def _write(files: Sequence[Path], done: Sequence[Followed], points: np.ndarray, 
     section = Section("Frames", tables=[Table("Each frame", table)], scenes=[Scene(caption, scene)])
     write_page(f"pwan: {len(files)} frames", [section], folder / PAGE)
     return tuple(folder / name for name in (POINTS, TABLE, PAGE))
-
-
-def _write_text(path: Path, text: str) -> None:
-    with in_one_move(path) as half:
-        half.write_text(text, encoding="utf-8")

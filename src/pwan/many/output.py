@@ -188,11 +188,7 @@ def _meshes(study: Study, folder: Path) -> None:
 def _normals(study: Study, moved: np.ndarray) -> dict[str, np.ndarray]:
     """The template's normals by their field names, turned with it."""
     file = study.template
-    if file.normals is None:
-        return {}
-    turned, names = carried_normals(file.points, file.normals, moved), file.normal_names
-    columns = [turned] if len(names) == 1 else list(turned.T)
-    return {name: column.astype(file.fields[name].dtype) for name, column in zip(names, columns, strict=True)}
+    return {} if file.normals is None else file.normal_fields(carried_normals(file.points, file.normals, moved))
 
 
 def _model(study: Study, path: Path) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pwan.files import alone_in, in_one_move, words
+from pwan.files import alone_in, digest, save_arrays, save_text, words
 from pwan.many.folder import DONE, STUDY, check_study, registrations
 from pwan.many.model import ShapeModel
 from pwan.many.output import Placed, Study, write_study
@@ -106,14 +106,14 @@ def _read_all(settings: StudySettings, names: Mapping[str, str]) -> tuple[PointF
     """
     role, other = ("source", "reference") if settings.moves == "template" else ("reference", "source")
     template: PointFile | None = None
-    digests, wrong = {settings.template: _digest(settings.template)}, []
+    digests, wrong = {settings.template: digest(settings.template)}, []
     for path in names.values():
         of_pair = settings.of(path, Path(settings.output))
         template = read_file(of_pair, role) if template is None else template
         try:
             scan = read_file(of_pair, other)
             check_pair(of_pair, *((template, scan) if role == "source" else (scan, template)))
-            digests[path] = _digest(path)
+            digests[path] = digest(path)
         except (ValueError, OSError) as error:
             wrong.append(error)
     if len(wrong) == 1:
@@ -123,11 +123,6 @@ def _read_all(settings: StudySettings, names: Mapping[str, str]) -> tuple[PointF
         raise ValueError("\n".join([f"{len(wrong)} of the {len(names)} scans cannot be registered:", *sentences]))
     assert template is not None
     return template, digests
-
-
-def _digest(path: str) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _job(
@@ -174,7 +169,7 @@ def _run(jobs: list[_Job], settings: StudySettings, tell: Tell, on_done: OnDone)
     with _tidied(jobs[number] for number in missing):
         count = choose_workers(settings.workers, len(missing))
         todo = [jobs[number] for number in missing]
-        run_tasks(_registered, todo, workers=count, on_done=take, on_progress=lambda place, report: None)
+        run_tasks(_registered, todo, workers=count, on_done=take)
     return [found[number] for number in range(len(jobs))]
 
 
@@ -204,8 +199,7 @@ def _registered(job: _Job, report: Report) -> str:
     if outcome.measured.failed:
         return outcome.measured.failed
     points = outcome.points if job.template_moves else nearest_places(reference.points, outcome.points, source.points)
-    with in_one_move(job.folder / DONE) as half, open(half, "wb") as file:
-        np.savez(file, points=points, key=job.key)
+    save_arrays(job.folder / DONE, {"points": points, "key": job.key})
     return ""
 
 
@@ -241,5 +235,4 @@ def _told(folder: Path) -> dict[str, Any]:
 def _mark(settings: StudySettings, folder: Path) -> None:
     """Say that this folder is a study's, before there are any results."""
     if not (folder / STUDY).exists():
-        with in_one_move(folder / STUDY) as half:
-            half.write_text(json.dumps({"finished": False, "settings": asdict(settings)}, indent=1), encoding="utf-8")
+        save_text(folder / STUDY, json.dumps({"finished": False, "settings": asdict(settings)}, indent=1))

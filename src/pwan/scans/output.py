@@ -280,9 +280,7 @@ def _turned_normals(outcome: Outcome) -> dict[str, np.ndarray]:
     turned = np.linalg.solve(jacobians, normals[..., None])[..., 0] * np.sign(np.linalg.det(jacobians))[:, None]
     lengths = np.linalg.norm(turned, axis=1, keepdims=True)
     turned *= np.linalg.norm(normals, axis=1, keepdims=True) / np.where(lengths > 0, lengths, 1.0)
-    names = file.normal_names
-    columns = [turned] if len(names) == 1 else list(turned.T)
-    return {name: column.astype(file.fields[name].dtype) for name, column in zip(names, columns, strict=True)}
+    return file.normal_fields(turned)
 
 
 def _matches(outcome: Outcome) -> pd.DataFrame:
