@@ -134,7 +134,7 @@ def test_what_has_changed_is_registered_again(again, counted):
     (folder / "b.xyz").rename(folder / "d.xyz")
     told: list[str] = []
     found = run(again, tell=told.append)
-    assert counted == ["c", "d"] and told == ["1 of 3 registrations are there already"]
+    assert counted == ["c", "d"] and told == ["1 of 3 registrations are done already and kept"]
     out = Path(again.output)
     assert sorted(path.name for path in (out / "corresponded").iterdir()) == ["a.ply", "c.ply", "d.ply"]
     assert list(found.registered) == ["a", "c", "d"]

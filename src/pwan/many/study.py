@@ -28,8 +28,8 @@ from pwan.pointfiles import PointFile
 from pwan.pool import Failure, Report, choose_workers, run_tasks
 from pwan.scans.folder import RESULT, files
 from pwan.scans.output import write_output
-from pwan.scans.pair import check_pair, pair_of, read_file
-from pwan.scans.registering import register_pair
+from pwan.scans.pair import pair_of, read_file
+from pwan.scans.registering import check_ready, register_pair
 from pwan.scans.settings import ScanSettings
 
 Tell = Callable[[str], None]
@@ -112,7 +112,7 @@ def _read_all(settings: StudySettings, names: Mapping[str, str]) -> tuple[PointF
         template = read_file(of_pair, role) if template is None else template
         try:
             scan = read_file(of_pair, other)
-            check_pair(of_pair, *((template, scan) if role == "source" else (scan, template)))
+            check_ready(of_pair, pair_of(of_pair, *((template, scan) if role == "source" else (scan, template))))
             digests[path] = digest(path)
         except (ValueError, OSError) as error:
             wrong.append(error)
@@ -144,7 +144,7 @@ def _job(
 
 
 def _run(jobs: list[_Job], settings: StudySettings, tell: Tell, on_done: OnDone) -> list[NDArray[np.float64] | str]:
-    """The template's places on each scan, or why there are none; those that are there already are taken as they are."""
+    """The template's places on each scan, or why there are none; those that are done already are kept."""
     found: dict[int, NDArray[np.float64] | str] = {}
     for number, job in enumerate(jobs):
         kept = _kept(job)
@@ -152,7 +152,7 @@ def _run(jobs: list[_Job], settings: StudySettings, tell: Tell, on_done: OnDone)
             found[number] = kept
     missing = [number for number in range(len(jobs)) if number not in found]
     if found and missing:
-        tell(f"{len(found)} of {len(jobs)} registrations are there already")
+        tell(f"{len(found)} of {len(jobs)} registrations are done already and kept")
     if missing:
         on_done(len(found), len(jobs))
 
