@@ -16,6 +16,7 @@ from scipy.sparse import csr_array
 from scipy.spatial import KDTree
 from torch import Tensor
 
+from pwan.deformation.normals import Carried
 from pwan.deformation.rigid import rigid_fit, rigid_parameters
 from pwan.deformation.rigidity import Rigidity
 from pwan.deformation.transform import Transform, take_rows
@@ -40,6 +41,7 @@ MANY = 2_000_000  # of so many pairs at least
 SPARSE = 0.04  # where they are at most this share of all pairs
 LOOKED_AT = 200  # source points by which the share is told
 SOFT_REFERENCE = 12_000  # of the reference at most so many, whatever the share: a body in a whole street's scan
+TURN = 10  # steps, here and of PWAN's own, after which normals are turned as the transform has them then
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,7 @@ def soft_assignment(
     pull: Pull | None = None,
     weights: tuple[Tensor | None, Tensor | None] = (None, None),
     stiff: tuple[Rigidity, float] | None = None,
+    carried: Carried | None = None,
 ) -> Tensor:
     """Anneal a two-sided soft assignment with slack, with a closed-form fit of A, t and W in each step.
 
@@ -97,7 +100,7 @@ def soft_assignment(
     Args:
         transform: modes, affine or rigid, of all source points.
         initial: (B, P, D) its parameters to begin with.
-        reference: (B, q, D) normalised.
+        reference: (B, q, D) normalised; with attributes (B, q, D + A).
         mass: (B,) or None for all.
         settings: for the kind of problem.
         seeds: one for each problem, for the samples.
@@ -105,6 +108,8 @@ def soft_assignment(
         pull: of landmarks, which take part in each fit, whatever the sample and the mass.
         weights: (B, q) of the reference's points and (B, r) of the source's; None for 1 each.
         stiff: the rigid energy and its stiffness, in place of the ridge on W and A; None for the ridge.
+        carried: the attributes of the source, with which the kernel is of the product of space and attributes; the fit
+            is of space alone.
 
     Returns:
         (B, P, D) parameters; a problem whose fit is singular keeps the initial ones. Of a source that is too large for
@@ -117,7 +122,9 @@ def soft_assignment(
             if observer is not None:
                 observer(before * settings.steps + step, parameters)
 
-        of_sample = _anneal(transform, initial, reference, mass, settings, seeds, sample, observe, pull, weights, stiff)
+        of_sample = _anneal(
+            transform, initial, reference, mass, settings, seeds, sample, observe, pull, weights, stiff, carried
+        )
         mean += (of_sample - mean) / (sample + 1)
     return mean
 
@@ -139,6 +146,7 @@ def _anneal(
     pull: Pull | None = None,
     weights: tuple[Tensor | None, Tensor | None] = (None, None),
     stiff: tuple[Rigidity, float] | None = None,
+    carried: Carried | None = None,
 ) -> Tensor:
     """The soft assignment of one sample; see :func:`soft_assignment`."""
     dtype, device = torch.float64, reference.device
@@ -149,7 +157,8 @@ def _anneal(
     q = reference.shape[1]
     rows = _subsample(r, share, seeds, ("source", sample), device)
     picks = _subsample(q, min(share, SOFT_REFERENCE / q), seeds, ("reference", sample), device)
-    y, x = _take(source, rows), _take(reference.to(dtype), picks)
+    y, x_in_product = _take(source, rows), _take(reference.to(dtype), picks)
+    x, some = x_in_product[..., :d], None if carried is None else carried.part(rows)
     a, b = (_masses(of, at, points) for of, at, points in zip(weights, (picks, rows), (x, y), strict=True))
     total = b.sum(1, keepdim=True)  # (B, 1, 1)
     ones, ones_of_x = torch.ones_like(y[..., :1]), torch.ones_like(x[..., :1])
@@ -170,7 +179,11 @@ def _anneal(
         annealed = step / max(1, settings.steps - 1)
         sigma = settings.sigma_start * (settings.sigma_end / settings.sigma_start) ** annealed
         moved = torch.bmm(design, current)
-        to_source, to_reference = _kernel(moved, x, sigma, rooms)
+        if some is not None:
+            if step % TURN == 0:
+                attributes = some.at(current[:, :d], current[:, d + 1 :])
+            moved = torch.cat((moved, attributes), -1)
+        to_source, to_reference = _kernel(moved, x_in_product, sigma, rooms)
         v = ones_of_x
         for _ in range(settings.scalings):
             u = 1.0 / (to_source(a * v) + settings.slack)  # (B, n, 1)
