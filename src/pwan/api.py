@@ -23,9 +23,11 @@ from pwan.arrays import (
     floating_type,
     points_of,
     real_array,
+    to_faces,
     to_numpy,
     to_points,
 )
+from pwan.attributes import attributes_of
 from pwan.begin.estimate import estimate_limits
 from pwan.extras import needs
 from pwan.problem import Array, Observer, RegistrationProblem, RegistrationResult
@@ -34,13 +36,14 @@ from pwan.randomness import derive_seed
 from pwan.settings import nearest
 from pwan.trust.measuring import measured
 from pwan.trust.verdict import Verdict, judge
-from pwan.weights import even_weights
+from pwan.weights import to_weights
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 OfEach: TypeAlias = HasArray | Sequence[Sequence[float]]
 Landmarks: TypeAlias = OfEach | Sequence[OfEach | None]
+AttributesOf: TypeAlias = ArrayLike | Tensor | Mapping[str, ArrayLike | Tensor]
 
 
 @dataclass(repr=False)
@@ -137,6 +140,9 @@ def register(
     reference_faces: ArrayLike | None = ...,
     source_weights: ArrayLike | Tensor | Literal["even"] | None = ...,
     reference_weights: ArrayLike | Tensor | Literal["even"] | None = ...,
+    source_attributes: AttributesOf | None = ...,
+    reference_attributes: AttributesOf | None = ...,
+    attribute_weight: float | Mapping[str, float] | None = ...,
     method: str = ...,
     settings: DataclassInstance | None = ...,
     seed: int = ...,
@@ -159,6 +165,9 @@ def register(
     reference_faces: ArrayLike | None = ...,
     source_weights: ArrayLike | Tensor | Literal["even"] | None = ...,
     reference_weights: ArrayLike | Tensor | Literal["even"] | None = ...,
+    source_attributes: AttributesOf | None = ...,
+    reference_attributes: AttributesOf | None = ...,
+    attribute_weight: float | Mapping[str, float] | None = ...,
     method: str = ...,
     settings: DataclassInstance | None = ...,
     seed: int = ...,
@@ -180,6 +189,9 @@ def register(
     reference_faces: ArrayLike | None = None,
     source_weights: ArrayLike | Tensor | Literal["even"] | None = None,
     reference_weights: ArrayLike | Tensor | Literal["even"] | None = None,
+    source_attributes: AttributesOf | None = None,
+    reference_attributes: AttributesOf | None = None,
+    attribute_weight: float | Mapping[str, float] | None = None,
     method: str = "pwan",
     settings: DataclassInstance | None = None,
     seed: int = 0,
@@ -215,6 +227,16 @@ def register(
             (:func:`pwan.weights.even_weights`). That helps a mesh much whose vertices are denser in places, and does
             next to nothing for points that are even already. PWAN's methods and soft_assignment take weights.
         reference_weights: the same of the reference (a_i).
+        source_attributes: what the points carry beside their place and the match respects: numbers (r, A) or (r,), as
+            colours, or labels (r,), whole numbers or text; with B in front for B problems. Or a mapping of names to
+            such. Distances are then d((y, a), (x, b))^2 = |y - x|^2 + w^2 |a - b|^2, while the points move in space
+            alone; two labels that differ are w apart. What is named "normals", (r, D), becomes unit vectors that turn
+            with the transform. PWAN's methods and soft_assignment take attributes.
+        reference_attributes: the same of the reference.
+        attribute_weight: w, in units of length for a difference of 1, of all attributes or by their names. None: a
+            spacing of the reference, by which numbers of one name then deviate; see
+            :func:`pwan.attributes.attributes_of`. ``distance``, the result's ``potential``, which takes points with
+            their attributes times their weights behind (N, D + A), and ``matched`` are of these distances.
         method: a name out of ``pwan.methods.names()``.
         seed: the same seed gives the same result.
         settings: of the method, an instance of its own class: ``PwanSettings(steps=200)`` for "pwan",
@@ -245,7 +267,7 @@ def register(
     """
     _check_names(method, options)
     chosen = methods.settings(method, options, over=settings)
-    faces = (_faces("source", source, source_faces), _faces("reference", reference, reference_faces))
+    faces = (to_faces("source", source, source_faces), to_faces("reference", reference, reference_faces))
     source, reference = points_of(source), points_of(reference)
     y, x = to_points("source", source), to_points("reference", reference)
     if y.ndim != x.ndim:
@@ -260,8 +282,9 @@ def register(
     problem = RegistrationProblem(y, x, source_faces=y_faces, reference_faces=x_faces)  # checks them
     problem = replace(
         problem,
-        source_weights=_weights("source_weights", source_weights, y, y_faces),
-        reference_weights=_weights("reference_weights", reference_weights, x, x_faces),
+        source_weights=to_weights("source_weights", source_weights, y, y_faces),
+        reference_weights=to_weights("reference_weights", reference_weights, x, x_faces),
+        attributes=attributes_of(source_attributes, reference_attributes, attribute_weight, y, x, single=single),
     )
     problem = _limited(problem, mass, distance, landmarks, seed, single)
     if (mass is not None or distance is not None) and getattr(chosen, "type", None) == "complete":
@@ -312,50 +335,6 @@ def _estimated(problem: RegistrationProblem, seed: int) -> float:
     a, b = (None if weights is None else weights[0] for weights in problem.masses)
     y, x = problem.source[0], problem.reference[0]
     return estimate_limits(y, x, source_weights=b, reference_weights=a, seed=seed).mass
-
-
-def _weights(name: str, given: Any, points: Tensor, faces: Tensor | None) -> Tensor | None:
-    """The weights (B, N) float64 of points (B, N, D), whose faces are (B, F, 3), told or found.
-
-    Raises:
-        ValueError: neither "even" nor an array of one number for each point.
-    """
-    if given is None:
-        return None
-    if isinstance(given, str):
-        if given != "even":
-            raise ValueError(f'{name} must be an array with one weight for each point, or "even", got {given!r}')
-        each = [None] * len(points) if faces is None else list(faces.numpy())
-        return torch.from_numpy(np.stack([even_weights(*one) for one in zip(points.numpy(), each, strict=True)]))
-    array = real_array(name, given)
-    b, n, _ = points.shape
-    if array.shape not in ((n,), (b, n)):
-        raise ValueError(
-            f"{name} must have shape ({n},){f' or ({b}, {n})' if b > 1 else ''}, one weight for each point; got "
-            f"{array.shape}"
-        )
-    return torch.from_numpy(np.array(np.broadcast_to(array, (b, n)), dtype=np.float64))
-
-
-def _faces(name: str, given: Any, faces: Any) -> Tensor | None:
-    """The triangles of one set (1 or B, F, 3), told or those of the object that was given for its points.
-
-    Raises:
-        ValueError: no array of whole numbers of that shape.
-    """
-    if faces is None and not isinstance(given, (Tensor, np.ndarray)):
-        both = [found for name in ("faces", "triangles") if (found := getattr(given, name, None)) is not None]
-        # of a PointFile the faces may have more corners; of trimesh the triangles are the corners' coordinates
-        faces = next((found for found in both if np.ndim(found) == 2 and np.shape(found)[1] == 3), (*both, None)[0])
-    if faces is None:
-        return None
-    array = real_array(f"{name}_faces", faces)
-    if array.ndim not in (2, 3) or array.shape[-1] != 3 or not (array % 1 == 0).all():
-        raise ValueError(
-            f"{name}_faces must be whole numbers (F, 3), rows of its points, got {array.dtype} of shape {array.shape}"
-        )
-    rows = torch.from_numpy(array.astype(np.int64))
-    return None if not rows.numel() else rows if rows.ndim == 3 else rows[None]
 
 
 def _check_names(method: str, options: Mapping[str, Any]) -> None:

@@ -1,13 +1,26 @@
-"""What points carry beside their place and a match respects: normals, colours, labels. They are further coordinates, in
-units of length, of the product space in which distances are then taken: d((y, a), (x, b))^2 = |y - x|^2 + w^2 |a - b|^2.
+"""What points carry beside their place and a match respects: normals, colours, labels.
+
+Times a weight w they are further coordinates, in units of length, of the product of space and attributes, in which all
+distances are then taken: d((y, a), (x, b))^2 = |y - x|^2 + w^2 |a - b|^2.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
+
+from pwan.arrays import real_array
+from pwan.weights import median_spacing
+
+NORMALS = "normals"  # the name of attributes that are made unit vectors and turn
+WEIGHT = 1.0  # of attributes, in spacings of the reference
+MOST_LABELS = 100  # that differ; more are numbers, by all appearance
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +83,183 @@ class Attributes:
                 f"both sets must have the same attributes, {least} numbers a point or more; got {counts[0]} of the "
                 f"source and {counts[1]} of the reference"
             )
+
+
+def attributes_of(source: Any, reference: Any, weight: Any, y: Tensor, x: Tensor, *, single: bool) -> Attributes | None:
+    """The attributes of points (B, r, D) and (B, q, D), from what :func:`pwan.register` is given.
+
+    A label is one of as many axes as there are labels, so that two different ones are a weight apart; normals are made
+    unit vectors. Where nobody says the weight w, it is a spacing of the reference (the median distance of its points to
+    the nearest other one), and each column of numbers is divided by its RMS deviation from its mean over both sets, so
+    that all of one name together deviate by a spacing. A column that is the same number everywhere is left out.
+
+    Args:
+        source: arrays or a mapping of names to arrays, see ``register``; None for none.
+        reference: the same of the reference.
+        weight: w, in units of length for a difference of 1; or a mapping of names to such; None for that above.
+        y: the source's points.
+        x: the reference's points.
+        single: whether the arrays have no leading B.
+
+    Returns:
+        None without any, or where all are the same everywhere.
+
+    Raises:
+        ValueError: attributes that do not fit the points or each other, or a weight that is not positive.
+    """
+    given = {"source": source, "reference": reference}
+    missing = [name for name, of_set in given.items() if of_set is None]
+    if missing:
+        if len(missing) == 1:
+            (other,) = given.keys() - missing
+            raise ValueError(
+                f"{other}_attributes are given without {missing[0]}_attributes; give the same of both sets"
+            )
+        if weight is not None:
+            raise ValueError(
+                "attribute_weight is given without attributes; give source_attributes and reference_attributes"
+            )
+        return None
+    named = {name: of_set if isinstance(of_set, Mapping) else {"": of_set} for name, of_set in given.items()}
+    _check_names(named)
+    weights = _weights(weight, list(named["source"]))
+    spacing = y.new_tensor([_spacing(points) for points in x.numpy()])  # (B,)
+    blocks, normals = [], NORMALS in named["source"]
+    for name in sorted(named["source"], key=lambda name: name != NORMALS):  # normals come first
+        words = {role: f"{role}_attributes" + (f" {name!r}" if name else "") for role in named}
+        both = [_array(words[role], of_set[name]) for role, of_set in named.items()]
+        both = [array[None] for array in both] if single else both
+        told = weights.get(name)
+        unit = WEIGHT * spacing if told is None else torch.full_like(spacing, told)
+        blocks.append(_block(name, both, [*words.values()], (y, x), unit[:, None, None], scaled=told is None))
+    parts = [torch.cat(of_set, -1) for of_set in zip(*blocks, strict=True)]
+    together = torch.cat(parts, 1)
+    differs = (together != together[:, :1]).any(1).any(0)  # (A,)
+    differs[: y.shape[2] if normals else 0] = True
+    if not bool(differs.any()):
+        return None
+    return Attributes(parts[0][..., differs], parts[1][..., differs], normals)
+
+
+def _check_names(named: Mapping[str, Mapping[str, Any]]) -> None:
+    """Refuse attributes of which one set lacks some.
+
+    Raises:
+        ValueError: names the attributes, and those that are there.
+    """
+    for role, other in (("reference", "source"), ("source", "reference")):
+        lacking = [name for name in named[other] if name not in named[role]]
+        if lacking:
+            there = ", ".join(repr(name) for name in named[role] if name) or "unnamed ones"
+            which = ", ".join(repr(name) for name in lacking if name) or "unnamed ones"
+            raise ValueError(f"{role}_attributes lack {which} of the {other}; there are {there}; give the same of both")
+    if not named["source"]:
+        raise ValueError("source_attributes are empty; give some, or leave them out")
+
+
+def _weights(weight: Any, names: list[str]) -> dict[str, float]:
+    """The weight of each name that has one.
+
+    Raises:
+        ValueError: a name that is no attribute, or a weight that is no positive number.
+    """
+    each = dict(weight) if isinstance(weight, Mapping) else {} if weight is None else dict.fromkeys(names, weight)
+    for name, value in each.items():
+        if name not in names:
+            raise ValueError(f"attribute_weight names {name!r}, which is no attribute; there are {', '.join(names)}")
+        number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+        if not number or not (math.isfinite(value) and value > 0):
+            raise ValueError(f"attribute_weight must be positive and finite, in units of length; got {value!r}")
+    return {name: float(value) for name, value in each.items()}
+
+
+def _spacing(points: np.ndarray) -> float:
+    """Of points (N, D), of which some may be at one place."""
+    return median_spacing(np.unique(points, axis=0))
+
+
+def _array(words: str, given: Any) -> np.ndarray:
+    """Numbers, or labels as text or whole numbers."""
+    array = np.asarray(given) if not isinstance(given, Tensor) else real_array(words, given, "biuf")
+    if array.dtype.kind == "O" and all(isinstance(value, str) for value in array.flat):
+        array = array.astype(str)
+    return array if array.dtype.kind in "US" else real_array(words, array, "biuf")
+
+
+def _block(
+    name: str, both: list[np.ndarray], words: list[str], points: tuple[Tensor, Tensor], weight: Tensor, *, scaled: bool
+) -> list[Tensor]:
+    """The columns of one name, (B, r, A) and (B, q, A), in units of length.
+
+    Args:
+        name: of the attribute.
+        both: (B, N) or (B, N, A) of both sets, as given.
+        words: what to call each of them.
+        points: (B, N, D) of both sets.
+        weight: (B, 1, 1).
+        scaled: whether numbers are divided by their deviation.
+
+    Raises:
+        ValueError: attributes that do not fit the points or each other.
+    """
+    for word, array, of_set in zip(words, both, points, strict=True):
+        if array.ndim not in (2, 3) or array.shape[:2] != of_set.shape[:2] or 0 in array.shape:
+            raise ValueError(
+                f"{word} must hold a row of numbers, or a label, for each of the {of_set.shape[1]} points"
+                f"{'' if len(of_set) == 1 else f' of {len(of_set)} problems'}; got shape {array.shape[len(of_set) == 1 :]}"
+            )
+    labelled = [array.ndim == 2 and array.dtype.kind in "USbiu" for array in both]
+    if name != NORMALS and all(labelled):
+        return [weight * hot for hot in _one_hot(words, both)]
+    for word, array, label in zip(words, both, labelled, strict=True):
+        if label or array.dtype.kind in "US":
+            raise ValueError(
+                f"{word} holds labels where numbers belong; give real numbers (floats), or labels, one a point, in both"
+            )
+        if not np.isfinite(array).all():
+            raise ValueError(
+                f"{word} must be finite, but {int((~np.isfinite(array)).sum())} numbers are not; correct them, or "
+                "leave out their points"
+            )
+    y, x = (torch.from_numpy(np.array(array, dtype=np.float64)).reshape(*array.shape[:2], -1) for array in both)
+    if y.shape[2] != x.shape[2] or (name == NORMALS and y.shape[2] != points[0].shape[2]):
+        expected = f"{points[0].shape[2]} numbers a point, as normals have" if name == NORMALS else "as many numbers"
+        raise ValueError(
+            f"{words[0]} and {words[1]} must hold {expected}; got {y.shape[2]} a point of the source and "
+            f"{x.shape[2]} of the reference"
+        )
+    if name == NORMALS:
+        lengths = [normal.norm(dim=-1, keepdim=True) for normal in (y, x)]
+        return [
+            weight * normal / torch.where(length > 0, length, 1.0)
+            for normal, length in zip((y, x), lengths, strict=True)
+        ]
+    mean = (y.mean(1, keepdim=True) + x.mean(1, keepdim=True)) / 2
+    y, x = y - mean, x - mean
+    if scaled:
+        deviation = ((y.square().mean(1, keepdim=True) + x.square().mean(1, keepdim=True)) / 2).sqrt()  # (B, 1, A)
+        varying = (deviation > 0).sum(-1, keepdim=True).clamp(min=1)
+        weight = weight / torch.where(deviation > 0, deviation * varying.sqrt(), 1.0)
+    return [weight * y, weight * x]
+
+
+def _one_hot(words: list[str], both: list[np.ndarray]) -> list[Tensor]:
+    """Labels (B, N) as points (B, N, L) of which two are 1 apart where their labels differ.
+
+    Raises:
+        ValueError: text and numbers, or so many labels that they are no labels.
+    """
+    if len({array.dtype.kind in "US" for array in both}) > 1:
+        raise ValueError(
+            f"{words[0]} and {words[1]} must both hold text or both hold numbers, as labels of one kind do"
+        )
+    labels = np.unique(np.concatenate([array.ravel() for array in both]))
+    if len(labels) > MOST_LABELS:
+        raise ValueError(
+            f"{words[0]} and {words[1]} hold {len(labels)} different labels, but at most {MOST_LABELS} are taken; give "
+            "numbers as floats"
+        )
+    return [torch.from_numpy((array[..., None] == labels) * math.sqrt(0.5)) for array in both]
 
 
 def _rows(values: Tensor, rows: Tensor) -> Tensor:

@@ -91,7 +91,8 @@ def normalise(
     Where the centres lie farther apart than twice the sum of both RMS radii, the source begins on the reference's
     centre in every mode: where it stood tells nothing then, and no method finds the way (PWAN's steps end in between).
 
-    A distance threshold and attributes are divided by the reference's scale, a guess goes into the reference's frame; the mass stays.
+    A distance threshold and attributes are divided by the reference's scale, a guess goes into the reference's frame;
+    the mass stays.
     Warns when the extents of the two sets differ more than threefold.
 
     Args:

@@ -274,7 +274,7 @@ def way_back(running: pipeline.Registration, onto_source: RegistrationResult, k:
 
 
 def _in_product(problem: RegistrationProblem, result: RegistrationResult, k: int) -> tuple[Tensor, Tensor]:
-    """What moves (r, D + A), where the result of several problems has brought it, and what stays, of problem k alone."""
+    """What moves (r, D + A), where the result of all problems has brought it, and what stays, of problem k alone."""
     maps = result.transform and [result.transform[k]]
     moved, staying = in_product(problem, result.transformed[k : k + 1], maps)
     return moved[0], staying[0]

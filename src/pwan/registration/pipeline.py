@@ -250,8 +250,8 @@ def matched_points(
 
     Of the mass type the points nearest to the other set that make up m, of the distance type those nearer than h, in
     complete transport all; never a point without mass; bool (B, r), (B, q). Several may have the same partner, which an
-    optimal plan does not allow (``TransportResult.source_share``). Distances are in the product of space and attributes,
-    with normals as the maps turn them.
+    optimal plan does not allow (``TransportResult.source_share``). Distances are in the product of space and
+    attributes, with normals as the maps turn them.
     """
     transformed, reference = in_product(problem, transformed, maps)
     sides = (transformed, problem.source_weights), (reference, problem.reference_weights)

@@ -21,8 +21,8 @@ from pwan.registration.sample import sample_size, spread
 from pwan.registration.schedule import Schedule
 from pwan.registration.settings import PwanSettings
 from pwan.registration.setup import move_network, set_up
-from pwan.registration.state import restore, snapshot
 from pwan.registration.soft_assignment import TURN
+from pwan.registration.state import restore, snapshot
 from pwan.registration.stopping import Stopping
 from pwan.transport.objective import Kind
 from pwan.transport.potential import PotentialNetwork, points_at_once
@@ -219,13 +219,14 @@ class Solver:
     # --- checkpoints ------------------------------------------------------------------------------------------------
 
     def _tensors(self) -> dict[str, Tensor]:
+        turning = None if self.turning is None else self.transform.attributes
         return {
             "network": self.network.parameters,
             "learned_threshold": self.game.loss.h,
             "transform": self.transform.parameters,
             "mean": self.mean,
             "diverged_at": self.diverged_at,
-            **({} if self.turning is None else {"attributes": self.transform.attributes}),
+            **({} if turning is None else {"attributes": turning}),
         }
 
     def _optimisers(self) -> dict[str, Optimizer]:

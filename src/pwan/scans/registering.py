@@ -301,7 +301,8 @@ def _used(
     options = settings.method_options()
     y, x = (torch.from_numpy(np.asarray(points, dtype=np.float64))[None] for points in (pair.source, pair.reference))
     limits = (None if limit is None else y.new_tensor([limit]) for limit in (mass, distance))
-    problem = RegistrationProblem(y, x, **dict(zip(("mass", "distance"), limits, strict=True)))
+    given: dict[str, Any] = dict(zip(("mass", "distance"), limits, strict=True))
+    problem = RegistrationProblem(y, x, **given)
     return methods.resolved(settings.method, chosen_options(options, choice) if choice else options, problem)
 
 
