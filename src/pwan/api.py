@@ -234,7 +234,7 @@ def register(
             with the transform. PWAN's methods and soft_assignment take attributes.
         reference_attributes: the same of the reference.
         attribute_weight: w, in units of length for a difference of 1, of all attributes or by their names. None: a
-            spacing of the reference, by which numbers of one name then deviate; see
+            spacing of the reference, by which numbers of one name then deviate, and three of labels; see
             :func:`pwan.attributes.attributes_of`. ``distance``, the result's ``potential``, which takes points with
             their attributes times their weights behind (N, D + A), and ``matched`` are of these distances.
         method: a name out of ``pwan.methods.names()``.

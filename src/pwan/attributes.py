@@ -19,7 +19,9 @@ from pwan.arrays import real_array
 from pwan.weights import median_spacing
 
 NORMALS = "normals"  # the name of attributes that are made unit vectors and turn
-WEIGHT = 1.0  # of attributes, in spacings of the reference
+# where nobody says the weight, in spacings of the reference (benchmarks/README.md, section "Attributes")
+WEIGHT = 1.0  # of numbers and normals
+LABELS = 3.0  # of labels
 MOST_LABELS = 100  # that differ; more are numbers, by all appearance
 
 
@@ -90,8 +92,9 @@ def attributes_of(source: Any, reference: Any, weight: Any, y: Tensor, x: Tensor
 
     A label is one of as many axes as there are labels, so that two different ones are a weight apart; normals are made
     unit vectors. Where nobody says the weight w, it is a spacing of the reference (the median distance of its points to
-    the nearest other one), and each column of numbers is divided by its RMS deviation from its mean over both sets, so
-    that all of one name together deviate by a spacing. A column that is the same number everywhere is left out.
+    the nearest other one), of labels, which are certain, three of them; and each column of numbers is divided by its
+    RMS deviation from its mean over both sets, so that all of one name together deviate by a spacing. A column that is
+    the same number everywhere is left out.
 
     Args:
         source: arrays or a mapping of names to arrays, see ``register``; None for none.
@@ -129,9 +132,7 @@ def attributes_of(source: Any, reference: Any, weight: Any, y: Tensor, x: Tensor
         words = {role: f"{role}_attributes" + (f" {name!r}" if name else "") for role in named}
         both = [_array(words[role], of_set[name]) for role, of_set in named.items()]
         both = [array[None] for array in both] if single else both
-        told = weights.get(name)
-        unit = WEIGHT * spacing if told is None else torch.full_like(spacing, told)
-        blocks.append(_block(name, both, [*words.values()], (y, x), unit[:, None, None], scaled=told is None))
+        blocks.append(_block(name, both, [*words.values()], (y, x), spacing[:, None, None], weights.get(name)))
     parts = [torch.cat(of_set, -1) for of_set in zip(*blocks, strict=True)]
     together = torch.cat(parts, 1)
     differs = (together != together[:, :1]).any(1).any(0)  # (A,)
@@ -187,7 +188,12 @@ def _array(words: str, given: Any) -> np.ndarray:
 
 
 def _block(
-    name: str, both: list[np.ndarray], words: list[str], points: tuple[Tensor, Tensor], weight: Tensor, *, scaled: bool
+    name: str,
+    both: list[np.ndarray],
+    words: list[str],
+    points: tuple[Tensor, Tensor],
+    spacing: Tensor,
+    told: float | None,
 ) -> list[Tensor]:
     """The columns of one name, (B, r, A) and (B, q, A), in units of length.
 
@@ -196,8 +202,8 @@ def _block(
         both: (B, N) or (B, N, A) of both sets, as given.
         words: what to call each of them.
         points: (B, N, D) of both sets.
-        weight: (B, 1, 1).
-        scaled: whether numbers are divided by their deviation.
+        spacing: (B, 1, 1) of the reference.
+        told: the weight, where somebody says it.
 
     Raises:
         ValueError: attributes that do not fit the points or each other.
@@ -210,7 +216,9 @@ def _block(
             )
     labelled = [array.ndim == 2 and array.dtype.kind in "USbiu" for array in both]
     if name != NORMALS and all(labelled):
+        weight = LABELS * spacing if told is None else torch.full_like(spacing, told)
         return [weight * hot for hot in _one_hot(words, both)]
+    weight = WEIGHT * spacing if told is None else torch.full_like(spacing, told)
     for word, array, label in zip(words, both, labelled, strict=True):
         if label or array.dtype.kind in "US":
             raise ValueError(
@@ -236,7 +244,7 @@ def _block(
         ]
     mean = (y.mean(1, keepdim=True) + x.mean(1, keepdim=True)) / 2
     y, x = y - mean, x - mean
-    if scaled:
+    if told is None:
         deviation = ((y.square().mean(1, keepdim=True) + x.square().mean(1, keepdim=True)) / 2).sqrt()  # (B, 1, A)
         varying = (deviation > 0).sum(-1, keepdim=True).clamp(min=1)
         weight = weight / torch.where(deviation > 0, deviation * varying.sqrt(), 1.0)
