@@ -56,6 +56,8 @@ class Registered(RegistrationResult[Array], Generic[Array]):
         source: the points as they were given, not a copy.
         reference: likewise.
         weights: of both sets as they were registered, (B, r) and (B, q), or None for each where its points count once.
+        labels: of both sets, (B, r, L) and (B, q, L), true for the ones of L labels that a point has; None without any;
+            for one problem without the leading B.
     """
 
     status: Any
@@ -69,6 +71,7 @@ class Registered(RegistrationResult[Array], Generic[Array]):
     source: Any = None
     reference: Any = None
     weights: tuple[Any, Any] = (None, None)
+    labels: tuple[Any, Any] | None = None
 
     @property
     def confidence(self) -> Any:
@@ -96,6 +99,8 @@ class Registered(RegistrationResult[Array], Generic[Array]):
                 lists = {name: values[k] if values else None for name, values in lists.items()}
             arrays: dict[str, Any] = {"transformed": moved, "matched": matched, "reference_matched": staying}
             one = replace(self, **arrays, **lists)
+            if self.labels is not None:
+                one.labels = self.labels if single else (self.labels[0][k], self.labels[1][k])
             weights = (None if of is None else of[min(k, len(of) - 1)] for of in self.weights)
             sides: dict[str, Any] = dict(zip(("source_weights", "reference_weights"), weights, strict=True))
             found.append(judge(measured(y.astype(np.float64), x.astype(np.float64), one, **sides)))
@@ -300,6 +305,9 @@ def register(
     registered = _like(source, reference, result, single)
     b, a = (None if of is None else of.numpy() for of in (problem.source_weights, problem.reference_weights))
     registered.weights = b, a
+    if problem.attributes is not None:
+        labels = problem.attributes.one_hot
+        registered.labels = labels and (labels[0][0], labels[1][0]) if single else labels
     return registered
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -18,7 +18,9 @@ from torch import Tensor
 from pwan.arrays import real_array
 from pwan.weights import median_spacing
 
-NORMALS = "normals"  # the name of attributes that are made unit vectors and turn
+Kind = Literal["normals", "numbers", "labels"]
+
+NORMALS: Kind = "normals"  # the name of attributes that are made unit vectors and turn
 # where nobody says the weight, in spacings of the reference (benchmarks/README.md, section "Attributes")
 WEIGHT = 1.0  # of numbers and normals
 LABELS = 3.0  # of labels
@@ -33,11 +35,13 @@ class Attributes:
         source: (B, r, A) float64, in the units of the points.
         reference: (B, q, A) likewise.
         normals: whether the first D columns are normals, which turn with the transform; all others stay.
+        labels: how many of the last columns are those of labels.
     """
 
     source: Tensor
     reference: Tensor
     normals: bool = False
+    labels: int = 0
 
     def __getitem__(self, problems: list[int]) -> Attributes:
         """Those of some of the problems."""
@@ -59,6 +63,13 @@ class Attributes:
     def turned_round(self) -> Attributes:
         """Of the reference that moves onto the source."""
         return replace(self, source=self.reference, reference=self.source)
+
+    @property
+    def one_hot(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Which labels the points have, bool (B, r, L) and (B, q, L); None without labels."""
+        if not self.labels:
+            return None
+        return self.source[..., -self.labels :].numpy() > 0, self.reference[..., -self.labels :].numpy() > 0
 
     def check(self, source: Tensor, reference: Tensor) -> None:
         """Refuse attributes that are not of these points, (B, r, D) and (B, q, D).
@@ -126,20 +137,30 @@ def attributes_of(source: Any, reference: Any, weight: Any, y: Tensor, x: Tensor
     named = {name: of_set if isinstance(of_set, Mapping) else {"": of_set} for name, of_set in given.items()}
     _check_names(named)
     weights = _weights(weight, list(named["source"]))
-    spacing = y.new_tensor([_spacing(points) for points in x.numpy()])  # (B,)
-    blocks, normals = [], NORMALS in named["source"]
-    for name in sorted(named["source"], key=lambda name: name != NORMALS):  # normals come first
-        words = {role: f"{role}_attributes" + (f" {name!r}" if name else "") for role in named}
-        both = [_array(words[role], of_set[name]) for role, of_set in named.items()]
+    spacing = y.new_tensor([spacing_of(points) for points in x.numpy()])  # (B,)
+    kinds: dict[Kind, list[list[Tensor]]] = {"normals": [], "numbers": [], "labels": []}
+    for name in named["source"]:
+        words = [f"{role}_attributes" + (f" {name!r}" if name else "") for role in named]
+        both = [_array(word, of_set[name]) for word, of_set in zip(words, named.values(), strict=True)]
         both = [array[None] for array in both] if single else both
-        blocks.append(_block(name, both, [*words.values()], (y, x), spacing[:, None, None], weights.get(name)))
-    parts = [torch.cat(of_set, -1) for of_set in zip(*blocks, strict=True)]
+        kind, columns = _block(name, both, words, (y, x), spacing[:, None, None], weights.get(name))
+        kinds[kind].append(columns)
+    parts = [
+        torch.cat(of_set, -1) for of_set in zip(*(one for of_kind in kinds.values() for one in of_kind), strict=True)
+    ]
     together = torch.cat(parts, 1)
     differs = (together != together[:, :1]).any(1).any(0)  # (A,)
+    normals, labels = bool(kinds[NORMALS]), sum(columns[0].shape[2] for columns in kinds["labels"])
     differs[: y.shape[2] if normals else 0] = True
     if not bool(differs.any()):
         return None
-    return Attributes(parts[0][..., differs], parts[1][..., differs], normals)
+    kept = int(differs[len(differs) - labels :].sum())
+    return Attributes(parts[0][..., differs], parts[1][..., differs], normals, kept)
+
+
+def spacing_of(points: np.ndarray) -> float:
+    """The median distance of points (N, D), of which some may be at one place, to the nearest other place."""
+    return median_spacing(np.unique(points, axis=0))
 
 
 def _check_names(named: Mapping[str, Mapping[str, Any]]) -> None:
@@ -174,11 +195,6 @@ def _weights(weight: Any, names: list[str]) -> dict[str, float]:
     return {name: float(value) for name, value in each.items()}
 
 
-def _spacing(points: np.ndarray) -> float:
-    """Of points (N, D), of which some may be at one place."""
-    return median_spacing(np.unique(points, axis=0))
-
-
 def _array(words: str, given: Any) -> np.ndarray:
     """Numbers, or labels as text or whole numbers."""
     array = np.asarray(given) if not isinstance(given, Tensor) else real_array(words, given, "biuf")
@@ -194,8 +210,8 @@ def _block(
     points: tuple[Tensor, Tensor],
     spacing: Tensor,
     told: float | None,
-) -> list[Tensor]:
-    """The columns of one name, (B, r, A) and (B, q, A), in units of length.
+) -> tuple[Kind, list[Tensor]]:
+    """What one name is, and its columns (B, r, A) and (B, q, A), in units of length.
 
     Args:
         name: of the attribute.
@@ -209,15 +225,16 @@ def _block(
         ValueError: attributes that do not fit the points or each other.
     """
     for word, array, of_set in zip(words, both, points, strict=True):
+        alone = int(len(of_set) == 1)
         if array.ndim not in (2, 3) or array.shape[:2] != of_set.shape[:2] or 0 in array.shape:
             raise ValueError(
-                f"{word} must hold a row of numbers, or a label, for each of the {of_set.shape[1]} points"
-                f"{'' if len(of_set) == 1 else f' of {len(of_set)} problems'}; got shape {array.shape[len(of_set) == 1 :]}"
+                f"{word} must hold a row of numbers, or a label, for each of the points of shape "
+                f"{tuple(of_set.shape)[alone:]}; got shape {array.shape[alone:]}"
             )
     labelled = [array.ndim == 2 and array.dtype.kind in "USbiu" for array in both]
     if name != NORMALS and all(labelled):
         weight = LABELS * spacing if told is None else torch.full_like(spacing, told)
-        return [weight * hot for hot in _one_hot(words, both)]
+        return "labels", [weight * hot for hot in _one_hot(words, both)]
     weight = WEIGHT * spacing if told is None else torch.full_like(spacing, told)
     for word, array, label in zip(words, both, labelled, strict=True):
         if label or array.dtype.kind in "US":
@@ -238,7 +255,7 @@ def _block(
         )
     if name == NORMALS:
         lengths = [normal.norm(dim=-1, keepdim=True) for normal in (y, x)]
-        return [
+        return NORMALS, [
             weight * normal / torch.where(length > 0, length, 1.0)
             for normal, length in zip((y, x), lengths, strict=True)
         ]
@@ -248,7 +265,7 @@ def _block(
         deviation = ((y.square().mean(1, keepdim=True) + x.square().mean(1, keepdim=True)) / 2).sqrt()  # (B, 1, A)
         varying = (deviation > 0).sum(-1, keepdim=True).clamp(min=1)
         weight = weight / torch.where(deviation > 0, deviation * varying.sqrt(), 1.0)
-    return [weight * y, weight * x]
+    return "numbers", [weight * y, weight * x]
 
 
 def _one_hot(words: list[str], both: list[np.ndarray]) -> list[Tensor]:

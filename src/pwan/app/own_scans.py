@@ -50,6 +50,9 @@ SWC, 3D Slicer's .mrk.json and .fcsv; .gz too).
   sample=5000            register points drawn on the faces of SOURCE, and move its vertices
   source_weights=, reference_weights=   even: the points count as an even sample, by the areas of their faces, without
                          faces by local density; none: once each; without a word even where the file has faces
+  attributes=nx,ny,nz    columns of both files whose numbers the match respects; normals turn with the points
+  labels=segment         columns of both files whose labels the match respects
+  attribute_weight=0.05  how far apart a difference of 1, or of labels, counts; a spacing, or three, without a word
   drop_invalid=true      leave out points that are not finite
   keep_flagged=true      take points that a LAS file flags as withheld or as noise
   overwrite=true         write over earlier results

@@ -11,6 +11,7 @@ from pwan import methods
 from pwan.normalisation import EXTENT_RATIO
 from pwan.pointfiles import PointFile, read_points
 from pwan.randomness import numpy_generator
+from pwan.scans.attributes import OfBoth, of_rows, read_attributes
 from pwan.scans.landmarks import Landmarks, locate, read_landmarks
 from pwan.scans.settings import LIMIT, ScanSettings
 from pwan.shapes.surface import sample_surface
@@ -35,6 +36,7 @@ class Pair:
         landmarks: all of their points are registered; None without any.
         source_weights: (r,) of the registered points, of mean 1; None where each counts once.
         reference_weights: (q,), the same of the reference.
+        attributes: of the registered points of both sets, by name; None where none are asked for.
     """
 
     source_file: PointFile
@@ -47,6 +49,7 @@ class Pair:
     landmarks: Landmarks | None = None
     source_weights: np.ndarray | None = None
     reference_weights: np.ndarray | None = None
+    attributes: OfBoth | None = None
 
     @property
     def whole(self) -> bool:
@@ -99,6 +102,7 @@ def read_pair(settings: ScanSettings) -> Pair:
             f"{source.path} extends over {extents[0]:g} and {reference.path} over {extents[1]:g}; expected the same "
             "units in both. Convert one of them, or look for the scale with scale=true"
         )
+    carried = read_attributes(settings, source, reference, notes)
     rows_in_files, weights = np.empty((0, 2), dtype=np.int64), np.empty(0)
     if settings.landmarks is not None:
         listed = read_landmarks(settings.landmarks)
@@ -122,7 +126,11 @@ def read_pair(settings: ScanSettings) -> Pair:
     landmarks = Landmarks(rows_in_files, weights, registered) if len(rows_in_files) else None
     y_weights = _weights(source, settings.source_weights, rows, settings.method, notes)
     x_weights = _weights(reference, settings.reference_weights, staying_rows, settings.method, notes)
-    return Pair(source, reference, points, rows, staying, staying_rows, tuple(notes), landmarks, y_weights, x_weights)
+    if carried is not None and rows is not None:
+        carried = of_rows(carried[0], rows), of_rows(carried[1], staying_rows)
+    return Pair(
+        source, reference, points, rows, staying, staying_rows, tuple(notes), landmarks, y_weights, x_weights, carried
+    )
 
 
 def _weights(file: PointFile, wanted: str, rows: np.ndarray | None, method: str, notes: list[str]) -> np.ndarray | None:

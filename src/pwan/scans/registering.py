@@ -16,6 +16,7 @@ from scipy.spatial import KDTree
 
 from pwan import methods
 from pwan.api import register
+from pwan.attributes import NORMALS
 from pwan.begin.alignment import SEARCH, find_start
 from pwan.begin.estimate import Limits, estimate_limits, spacing_of
 from pwan.begin.landmark_start import start_by_landmarks
@@ -91,18 +92,19 @@ def register_pair(
         by_distance = settings.type_of_method() == "distance"
         mass, distance = (None, limits.distance) if by_distance else (limits.mass, None)
 
-    def run(source: np.ndarray, mass: float | None) -> Any:
-        return _run(settings, pair, source, mass, distance, observer)
+    def run(source: np.ndarray, mass: float | None, start: Start | None = start) -> Any:
+        return _run(settings, pair, source, start, mass, distance, observer)
 
     result, mass, limits = _match(settings, pair, moved, mass, limits, run, tell)
     check = _check_sliding(settings, pair, moved, result)
     if check is not None and check.ratio < SLID and settings.init == "auto" and pair.landmarks is None:
         nearer = check.start
         tell(f"it has slid along the reference, so once more, {nearer.reason} ...")
-        second_result = run(nearer.apply(moved), mass)
+        whole = nearer if start is None else start.then(nearer)
+        second_result = run(nearer.apply(moved), mass, whole)
         second_check = _check_sliding(settings, pair, moved, second_result)
         if second_check is not None and second_check.ratio > check.ratio:
-            start, result, check = nearer if start is None else start.then(nearer), second_result, second_check
+            start, result, check = whole, second_result, second_check
     slide_ratio = None if check is None else check.ratio
     return _outcome(settings, pair, start, limits, mass, distance, result, doubt, slide_ratio, began)
 
@@ -111,11 +113,15 @@ def _run(
     settings: ScanSettings,
     pair: Pair,
     source: np.ndarray,
+    start: Start | None,
     mass: float | None,
     distance: float | None,
     observer: Observer | None,
 ) -> Any:
-    """One registration of the pair, its source at the start."""
+    """One registration of the pair, its source at the start, by which its normals are turned."""
+    of_source, of_reference = (None, None) if pair.attributes is None else pair.attributes
+    if start is not None and of_source is not None and NORMALS in of_source:
+        of_source = {**of_source, NORMALS: of_source[NORMALS] @ start.rotation}
     return register(
         source,
         pair.reference,
@@ -126,6 +132,9 @@ def _run(
         reference_faces=pair.reference_faces,
         source_weights=pair.source_weights,
         reference_weights=pair.reference_weights,
+        source_attributes=of_source,
+        reference_attributes=of_reference,
+        attribute_weight=settings.attribute_weight,
         method=settings.method,
         seed=settings.seed,
         observer=observer,
