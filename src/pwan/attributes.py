@@ -263,7 +263,7 @@ def _block(
     y, x = y - mean, x - mean
     if told is None:
         deviation = ((y.square().mean(1, keepdim=True) + x.square().mean(1, keepdim=True)) / 2).sqrt()  # (B, 1, A)
-        varying = (deviation > 0).sum(-1, keepdim=True).clamp(min=1)
+        varying = (deviation > 0).sum(-1, keepdim=True).clamp(min=1).to(deviation)
         weight = weight / torch.where(deviation > 0, deviation * varying.sqrt(), 1.0)
     return "numbers", [weight * y, weight * x]
 

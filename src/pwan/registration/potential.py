@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+import torch
 from torch import Tensor
 
-from pwan.arrays import to_points
+from pwan.arrays import real_array
 from pwan.surroundings import undisturbed
 from pwan.transport.potential import PotentialNetwork
 
@@ -18,7 +20,7 @@ class FoundPotential:
 
     Attributes:
         network: of this problem alone, on the CPU.
-        centre: (1, D) of the reference, in input units.
+        centre: (1, D) of the reference, in input units; 0 in the columns of attributes.
         scale: of the reference, in input units.
         threshold: h in units of the scale.
         bound: how the output o becomes f: "fold" -|o|, "clamp" -max(o, 0), or "none" o itself.
@@ -32,12 +34,13 @@ class FoundPotential:
 
     @undisturbed()
     def __call__(self, points: Any) -> Any:
-        """f at points (N, D) in input coordinates: (N,) float64, an array or a tensor as the points are.
+        """f at points (N, D) in input coordinates, (N, D + A) with attributes times their weights as in the problem: (N,)
+        float64, an array or a tensor as the points are.
 
         Raises:
             ValueError: another shape, or no real numbers.
         """
-        given = to_points("points", points)
+        given = torch.from_numpy(np.array(real_array("points", points), dtype=np.float64))
         dimension = self.network.dimension
         if given.ndim != 2 or given.shape[1] != dimension:
             raise ValueError(f"points must have shape (N, {dimension}), got {tuple(given.shape)}")
