@@ -20,6 +20,7 @@ from lightning_fabric.plugins.environments.lightning import find_free_network_po
 
 from pwan import lightning, shapes
 from pwan.app import main
+from pwan.attributes import Attributes
 from pwan.bench.rows import read_rows
 from pwan.bench.settings import TrainerSettings
 from pwan.devices.ranks import Place, Ranks, _ascending_keys, devices_here
@@ -54,6 +55,7 @@ CASES: dict[str, tuple[dict[str, float], dict[str, Any]]] = {
     "noise, mass, parts": (NOISE, {"update_points": 70}),
     "partial, weights, parts": (PARTIAL, {"update_points": 100}),
     "complete, weights": ({}, {"type": "complete", "refinement": "none"}),
+    "partial, mass, normals": (PARTIAL, {}),
 }
 
 
@@ -68,6 +70,9 @@ def problem_of(name: str) -> RegistrationProblem:
         )
         limit = None if problem.mass is None else 0.9 * problem.mass  # not the whole of what the weights come to
         return replace(problem, mass=limit, source_weights=y, reference_weights=x)
+    if "normals" in name:
+        units = [0.1 * of / of.norm(dim=-1, keepdim=True) for of in (problem.source, problem.reference)]
+        return replace(problem, attributes=Attributes(*units, normals=True))
     pairs = torch.tensor([[[1, 40], [20, 3], [33, 30], [47, 12]]])
     return replace(problem, landmarks=pairs) if "pairs" in name else problem
 
