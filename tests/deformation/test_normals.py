@@ -47,7 +47,8 @@ def test_normals_of_a_bent_plane_stand_on_it(kernel: str) -> None:
     up = torch.tensor([0.0, 0.0, 0.3]).double().expand(1, 81, 3)
     coherence = coherence_of(source, None, Kernel.of(kernel, None, 40, 1.0, 8), [0])
     goal = torch.stack((grid[:, 0], grid[:, 1], 0.2 * grid[:, 0] ** 2), 1)[None]
-    weights = torch.linalg.lstsq(coherence.basis, goal - source).solution
+    ridge = 1e-9 * torch.eye(40, dtype=torch.float64)
+    weights = torch.linalg.solve(coherence.basis.mT @ coherence.basis + ridge, coherence.basis.mT @ (goal - source))
     given = Carried(Attributes(torch.cat((up, drawn(1, 81, 2)), -1), up, normals=True), source, coherence)
     found = given.at(torch.eye(3).double()[None], weights)
     moved = (source + coherence.basis @ weights).view(9, 9, 3)
