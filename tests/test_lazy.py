@@ -43,3 +43,18 @@ def test_the_package_is_imported_without_torch_and_then_does_what_it_did():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONPATH": str(SRC)}
     )
     assert done.stdout == "register partial_wasserstein True True\n"
+
+
+def test_a_registration_does_not_load_torchs_compiler() -> None:
+    code = (
+        "import sys, numpy as np, pwan\n"
+        "points = np.random.default_rng(0).normal(size=(20, 2))\n"
+        "pwan.register(points, points + 0.1, steps=2, stages=1)\n"
+        "pwan.register(points, points + 0.1, steps=2, stages=1, energy='rigid', kernel='geodesic')\n"
+        "pwan.partial_wasserstein(points, points, mass=5, solver='neural', updates=2)\n"
+        "print('torch._dynamo' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONPATH": str(SRC)}
+    )
+    assert done.stdout == "False\n"  # two seconds of a process

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.spatial import KDTree
 
-from pwan.begin.nearness import Surface, distances_left
+from pwan.begin.nearness import Surface, distances_left, nearest_rows
 from pwan.randomness import numpy_generator
 
 
@@ -55,3 +56,9 @@ def test_of_a_set_with_next_to_no_points_nothing_is_measured_to_it() -> None:
     assert distances_left(few[None], whole[300:], both)[0, 0] == pytest.approx(0.01, abs=4e-3)
     assert distances_left(whole[None, 300:], few, both)[0, 0] == pytest.approx(0.01, abs=4e-3)
     assert distances_left(few[None], whole[:8], both)[0, 0] == pytest.approx(0.01, abs=4e-3)
+
+
+def test_the_nearest_rows_are_those_of_a_tree() -> None:
+    points = np.random.default_rng(3).normal(size=(5, 900, 3))
+    others = np.random.default_rng(4).normal(size=(70, 3))
+    assert np.array_equal(nearest_rows(points, others), KDTree(others).query(points)[1])

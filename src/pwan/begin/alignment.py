@@ -18,7 +18,7 @@ from scipy.spatial import KDTree
 from scipy.spatial.transform import Rotation
 
 from pwan.arrays import to_points
-from pwan.begin.nearness import distances_left
+from pwan.begin.nearness import distances_left, nearest_rows
 from pwan.begin.quick_fit import QUICK_FIT, quick_fit, sample, smallest
 from pwan.begin.similarities import NormalisedSets, Similarities, angles, in_words, procrustes
 from pwan.begin.start import Start
@@ -296,17 +296,17 @@ def _closest_points(
         rotation: whether to find one.
         scale: whether to find one.
     """
-    y_tree, x_tree = KDTree(y), KDTree(x)
-    now, k, n, m = start, len(start.scale), len(y), len(x)
+    now, k = start, len(start.scale)
     for step in range(steps + 1):
-        y_distance, nearest_x = x_tree.query(now.apply(y).reshape(-1, y.shape[1]))
-        x_distance, nearest_y = y_tree.query(now.undo(x).reshape(-1, y.shape[1]))
-        y_distance, x_distance = y_distance.reshape(k, n), x_distance.reshape(k, m) * now.scale[:, None]
-        y_weight, x_weight = smallest(y_distance, shares[0] * n), smallest(x_distance, shares[1] * m)
+        moved = now.apply(y)  # (k, n, D)
+        to_x, to_y = x[nearest_rows(moved, x)], y[nearest_rows(now.undo(x), y)]  # (k, n, D), (k, m, D)
+        y_distance = np.linalg.norm(moved - to_x, axis=2)
+        x_distance = np.linalg.norm(now.apply(to_y) - x, axis=2)
+        y_weight, x_weight = smallest(y_distance, shares[0] * len(y)), smallest(x_distance, shares[1] * len(x))
         if step == steps:
             break
-        points = np.concatenate((np.broadcast_to(y, (k, *y.shape)), y[nearest_y.reshape(k, m)]), 1)  # (k, n + m, D)
-        goals = np.concatenate((x[nearest_x.reshape(k, n)], np.broadcast_to(x, (k, *x.shape))), 1)
+        points = np.concatenate((np.broadcast_to(y, (k, *y.shape)), to_y), 1)  # (k, n + m, D)
+        goals = np.concatenate((to_x, np.broadcast_to(x, (k, *x.shape))), 1)
         now = _fit(points, goals, np.concatenate((y_weight, x_weight), 1), rotation, scale)
     squares = [(w * e**2).sum(1) / w.sum(1) for w, e in ((y_weight, y_distance), (x_weight, x_distance))]
     return now, np.sqrt(0.5 * sum(squares) / now.scale)

@@ -17,6 +17,7 @@ from pwan.weights import own_dimension
 FEWEST = 30  # points: of fewer no shape can be seen, and nothing is measured to them where the other set has more
 FEWEST_OF_SURFACE = 100  # points from which on planes are laid through neighbours; chosen by eye
 NEIGHBOURS = 11  # through which a plane is laid, the point itself among them; chosen by eye
+AT_ONCE = 2000  # points whose products with all others a core's cache holds
 REACH = 4  # a plane reaches as far as the neighbour with this number: beyond the edge the distance counts; by eye
 
 
@@ -58,6 +59,19 @@ class Surface:
         straight = ((points - self.tree.data[rows]) * normals).sum(1)
         beside = np.sqrt(np.maximum(nearest**2 - straight**2, 0.0))
         return np.hypot(np.minimum(along, nearest), np.maximum(beside - self.reach[rows], 0.0))
+
+
+def nearest_rows(points: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """The row of the nearest of a few others (m, D) to each of many points (..., D), in float32.
+
+    By products, which of some hundred others are done in half the time that a tree takes. Of two that are equally near
+    to float32 either one is told.
+    """
+    few = np.concatenate((others, -0.5 * np.square(others).sum(1, keepdims=True)), 1).astype(np.float32).T
+    flat = points.reshape(-1, points.shape[-1])
+    many = np.concatenate((flat, np.ones_like(flat[:, :1])), 1).astype(np.float32)
+    rows = [(many[k : k + AT_ONCE] @ few).argmax(1) for k in range(0, len(many), AT_ONCE)]
+    return np.concatenate(rows).reshape(points.shape[:-1])
 
 
 def distances_left(moved: np.ndarray, reference: np.ndarray, shares: Sequence[tuple[float, float]]) -> np.ndarray:

@@ -42,7 +42,7 @@ class Similarities:
         return Similarities(self.scale[rows], self.rotation[rows], translation)
 
     def apply(self, points: np.ndarray) -> np.ndarray:
-        """(N, D) to (K, N, D)."""
+        """(N, D), or (K, N, D) of each, to (K, N, D)."""
         return self.scale[:, None, None] * (points @ self.rotation) + self.translation[:, None]
 
     def undo(self, points: np.ndarray) -> np.ndarray:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
-from torch.optim import Adam, Optimizer, RMSprop
+from torch.optim import Optimizer, RMSprop
 
 from pwan.registration.energy import Energy
 from pwan.registration.settings import PwanSettings
+from pwan.transport.adam import LightOptimiser, adam
 
 RIDGE = 1e-10  # of the metric's mean, where a mode moves nothing
 
 
-class ImplicitSteps(Optimizer):
+class ImplicitSteps(LightOptimiser):
     """Goes from theta to the least of gradient . change + change^T (metric / rate + curvature) change / 2.
 
     Where an energy is stiff in some directions alone, a first-order step would have to be small in all of them.
@@ -47,7 +47,7 @@ class ImplicitSteps(Optimizer):
 
 def network_optimiser(trained: Sequence[Tensor], settings: PwanSettings) -> Optimizer:
     """Of the network's parameters, and of h where that is learned."""
-    return Adam(trained, lr=settings.network_rate, betas=_pair(settings.network_betas), **_options(trained[0]))
+    return adam(trained, settings.network_rate, settings.network_betas)
 
 
 def transform_optimiser(parameters: Tensor, settings: PwanSettings, energy: Energy, *, capturable: bool) -> Optimizer:
@@ -65,19 +65,10 @@ def transform_optimiser(parameters: Tensor, settings: PwanSettings, energy: Ener
     if settings.optimiser == "rmsprop":
         return RMSprop([parameters], lr=settings.rate, foreach=False)
     rate = torch.tensor(settings.rate, dtype=torch.float32, device=parameters.device) if capturable else settings.rate
-    return Adam([parameters], lr=rate, betas=_pair(settings.betas), **_options(parameters))
+    return adam([parameters], rate, settings.betas)
 
 
 def set_rate(optimiser: Optimizer, rate: float) -> None:
     """Change the rate, in the tensor that holds it where there is one."""
     for group in optimiser.param_groups:
         group["lr"] = group["lr"].fill_(rate) if isinstance(group["lr"], Tensor) else rate
-
-
-def _options(parameters: Tensor) -> dict[str, Any]:
-    return {"fused": True, "capturable": True} if parameters.is_cuda else {"foreach": False}
-
-
-def _pair(betas: tuple[float, ...]) -> tuple[float, float]:
-    first, second = betas
-    return first, second

@@ -263,16 +263,38 @@ def matched_points(
     out: tuple[list[Tensor], list[Tensor]] = ([], [])
     for k, both in enumerate(zip(transformed, reference, strict=True)):
         massive = [of_set[k] > 0 for of_set in weights]  # nothing is matched to a point without mass either
-        for side, (points, others) in enumerate((both, both[::-1])):
-            lengths = torch.from_numpy(KDTree(others[massive[1 - side]].numpy()).query(points.numpy())[0])
+        lengths: tuple[Tensor, Tensor] | None = None
+        for side in (0, 1):
+            each = weights[side][k]
+            if problem.mass is not None and _counts_all(problem.mass[k], each):
+                out[side].append(massive[side])
+                continue
+            lengths = lengths or _to_each_other(both, massive)
             if problem.distance is not None:
-                out[side].append((lengths < problem.distance[k]) & massive[side])
+                out[side].append((lengths[side] < problem.distance[k]) & massive[side])
                 continue
             assert problem.mass is not None
-            each = weights[side][k]
-            share = largest_share(-lengths[None], problem.mass[k : k + 1], each[None])[0]
+            share = largest_share(-lengths[side][None], problem.mass[k : k + 1], each[None])[0]
             out[side].append(share > (1 - ROUNDED) * each)  # a point that counts in part is matched
     return torch.stack(out[0]), torch.stack(out[1])
+
+
+def _counts_all(mass: Tensor, each: Tensor) -> bool:
+    """Whether the mass is all of the points' weights (n,): the last of them counts as matched too."""
+    return bool(each.sum() - mass <= ROUNDED * each[each > 0].min())
+
+
+def _to_each_other(both: tuple[Tensor, Tensor], massive: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    """From each point with mass of both sets, (r, D) and (q, D), to the nearest one with mass of the other set: (r,)
+    and (q,); infinite for the others."""
+    rows = [torch.nonzero(of_set).flatten().numpy() for of_set in massive]
+    trees = [KDTree(points.numpy()[own]) for points, own in zip(both, rows, strict=True)]
+    lengths = (torch.full_like(both[0][:, 0], torch.inf), torch.full_like(both[1][:, 0], torch.inf))
+    for side in (0, 1):
+        order = trees[side].indices  # neighbours one after the other: large trees stay in the cache
+        asked = trees[side].data[order]
+        lengths[side][torch.from_numpy(rows[side][order])] = torch.from_numpy(trees[1 - side].query(asked)[0])
+    return lengths
 
 
 def register(

@@ -119,7 +119,7 @@ class PwanSettings:
     potential: Literal["fourier", "paper"] = "fourier"
     width: int = 64
     layers: int = 2
-    features: int = 96
+    features: int = 64
     frequency: float | None = None
     activation_slope: float = 0.2
     bound: Literal["fold", "clamp"] = "clamp"

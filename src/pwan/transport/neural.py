@@ -26,6 +26,7 @@ from pwan.arrays import real_array
 from pwan.randomness import numpy_generator
 from pwan.surroundings import undisturbed
 from pwan.transport import TransportProblem, TransportResult
+from pwan.transport.adam import adam
 from pwan.transport.duality import feasible, nearest_points, sampled_rows, steepest_pairs
 from pwan.transport.objective import Kind, objective
 from pwan.transport.potential import PotentialNetwork
@@ -195,7 +196,7 @@ def _train(batch: _Batch, settings: NeuralSettings, observer: Callable[[int, int
     network = PotentialNetwork(settings.architecture(), dimension, [settings.seed] * b, batch.points.device)
     network.parameters[:, -1] = INITIAL_OUTPUT
     network.parameters.grad = gradient = torch.zeros_like(network.parameters)
-    optimiser = torch.optim.Adam([network.parameters], lr=settings.step_size, betas=(0.9, 0.99), fused=True)
+    optimiser = adam([network.parameters], settings.step_size, (0.9, 0.99))
     segments = _Segments(batch, numpy_generator(settings.seed, "segments"))
     features = network.features(batch.points)  # (B, q + r, F)
     no_slope = features.new_zeros(b, settings.segment_points)
