@@ -34,8 +34,8 @@ class FoundPotential:
 
     @undisturbed()
     def __call__(self, points: Any) -> Any:
-        """f at points (N, D) in input coordinates, (N, D + A) with attributes times their weights as in the problem: (N,)
-        float64, an array or a tensor as the points are.
+        """f at points (N, D) in input coordinates, or (N, D + A) with the problem's attributes behind: (N,) float64, an
+        array or a tensor as the points are.
 
         Raises:
             ValueError: another shape, or no real numbers.

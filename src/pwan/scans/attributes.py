@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from pwan.attributes import LABELS, NORMALS, WEIGHT, attributes_of, spacing_of
+from pwan.attributes import LABELS, NORMALS, WEIGHT, Attributes, attributes_of, spacing_of
 from pwan.pointfiles import PointFile
 from pwan.scans.settings import ScanSettings
 from pwan.settings import nearest
@@ -30,14 +30,29 @@ def read_attributes(settings: ScanSettings, source: PointFile, reference: PointF
     if not numbers and not labels:
         return None
     both = _of_file(source, numbers, labels), _of_file(reference, numbers, labels)
-    places = [torch.from_numpy(file.points)[None] for file in (source, reference)]
-    attributes_of(*both, settings.attribute_weight, *places, single=True)  # checks them
+    in_lengths(settings, *both, source.points, reference.points)  # checks them
     spacing = spacing_of(reference.points)
     weights = (f"{WEIGHT * spacing:.3g} of numbers and normals", f"{LABELS * spacing:.3g} of labels")
     chosen = [words for words, names in zip(weights, (numbers, labels), strict=True) if names]
     weight = " and ".join(chosen) if settings.attribute_weight is None else f"{settings.attribute_weight:.3g}"
     notes.append(f"the match respects {', '.join(numbers + labels)} of both files, with a weight of {weight}")
     return both
+
+
+def in_lengths(
+    settings: ScanSettings,
+    of_source: Mapping[str, np.ndarray],
+    of_reference: Mapping[str, np.ndarray],
+    source: np.ndarray,
+    reference: np.ndarray,
+) -> Attributes | None:
+    """The attributes of points (r, D) and (q, D) times their weights, as the registration takes them.
+
+    Raises:
+        ValueError: as :func:`pwan.attributes.attributes_of`.
+    """
+    places = (torch.from_numpy(points)[None] for points in (source, reference))
+    return attributes_of(of_source, of_reference, settings.attribute_weight, *places, single=True)
 
 
 def names_of(given: str | None) -> list[str]:

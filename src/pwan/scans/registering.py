@@ -25,6 +25,7 @@ from pwan.begin.start import Start
 from pwan.problem import OK, ROUNDED, Observer, RegistrationProblem
 from pwan.registration.flexibility import CLEAR_SMOOTH, chosen_options, measure_fit
 from pwan.scans.again import better
+from pwan.scans.attributes import in_lengths
 from pwan.scans.folder import check_output
 from pwan.scans.output import Outcome, write_output
 from pwan.scans.pair import Pair, doubtful_units, read_pair
@@ -216,7 +217,15 @@ def _start(settings: ScanSettings, pair: Pair, mass: float | None) -> Start | No
         if start is not None:
             return start
     return find_start(
-        pair.source, pair.reference, mass=mass, rotation=rotation, scale=settings.scale, seed=settings.seed
+        pair.source,
+        pair.reference,
+        mass=mass,
+        rotation=rotation,
+        scale=settings.scale,
+        seed=settings.seed,
+        attributes=None
+        if pair.attributes is None
+        else in_lengths(settings, *pair.attributes, pair.source, pair.reference),
     )
 
 
@@ -316,10 +325,11 @@ def _used(
 
 
 def _check_sliding(settings: ScanSettings, pair: Pair, moved: np.ndarray, result: Any) -> SlidingCheck | None:
-    """See :func:`pwan.begin.sliding.check_sliding`; None for a registration that failed, and for a rigid or affine one:
-    the quick registration bends the source, and so comes nearer although nothing has slid."""
+    """See :func:`pwan.begin.sliding.check_sliding`; None for a registration that failed, for one with attributes, which
+    the quick registration does not see, and for a rigid or affine one: the quick one bends the source, and so comes
+    nearer although nothing has slid."""
     stiff = getattr(settings.chosen(), "transform", "nonrigid") != "nonrigid"
-    if stiff or result.status != OK or not result.matched.any():
+    if stiff or pair.attributes is not None or result.status != OK or not result.matched.any():
         return None
     mass = float(result.matched.sum())
     return check_sliding(moved, pair.reference, result.transformed, mass=mass, seed=settings.seed)
