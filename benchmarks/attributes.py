@@ -3,8 +3,8 @@
     OMP_NUM_THREADS=1 PYTHONPATH=src python benchmarks/attributes.py tuning [--weights 0 1 3] [--kinds row sheet]
     OMP_NUM_THREADS=1 PYTHONPATH=src python benchmarks/attributes.py report
 
-Each case is registered without attributes (weight 0) and with them, at weights in spacings of the reference. The default
-weight was chosen on the cases of ``tuning``; those of ``report`` are other seeds and other shapes.
+Each case is registered without attributes (weight 0) and with them, at weights in spacings of the reference. The
+default weights were chosen on the cases of ``tuning``; those of ``report`` are other seeds and other shapes.
 
 - row: three of four alike balls that touch, onto another three of the bent row, from a place a ball too far along;
   labelled.
@@ -115,7 +115,7 @@ def limbs(name: str, points: int = POINTS) -> Pair:
 
 
 def sheet(seed: int, points: int = 400) -> Pair:
-    """Both sides of a plate of 2 by 1.5, .15 thick, onto the upper side of a bent one, that lies nearer to the lower."""
+    """Both sides of a plate of 2 by 1.5, .15 thick, onto the upper side of a bent one, which lies at its lower."""
     generator = numpy_generator(seed, "sheet")
     bend, thickness = generator.uniform(0.2, 0.5), 0.15
 
@@ -145,9 +145,9 @@ def cases(which: str, kinds: Sequence[str]) -> Iterator[tuple[str, str, Callable
 
 
 def measured(pair: Pair, weight: float, options: dict[str, Any]) -> tuple[float, float, float]:
-    """Without attributes for a weight of 0: the mean squared error of the points that have a partner, over their truth's
-    mean squared radius; the share of the matched points whose nearest reference point is on another part or side; and
-    the seconds."""
+    """Without attributes for a weight of 0: the mean squared error of the points that have a partner, over the mean
+    squared radius of their truth; the share of the matched points whose nearest reference point is on another part or
+    side; and the seconds."""
     given: dict[str, Any] = {}
     if weight:
         given = dict(zip(("source_attributes", "reference_attributes"), pair.attributes, strict=True))

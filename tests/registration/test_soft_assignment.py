@@ -130,15 +130,20 @@ def test_a_kernel_of_points_that_left_the_finite_is_not_searched_for_near_pairs(
     assert bool(to_source(torch.ones(1, 12, 1, dtype=torch.float64)).isnan().all())
 
 
-def test_of_a_large_source_the_mean_over_samples_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_a_large_source_one_sample_takes_the_first_steps_and_the_mean_over_samples_is_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(soft, "SOFT_POINTS", 20)
     transform, _, reference = prepared("nonrigid")
-    start, settings, told = transform.parameters.detach(), SoftSettings(steps=2), []
+    start, settings, told = transform.parameters.detach(), SoftSettings(steps=4), []
     found = soft_assignment(transform, start, reference, None, settings, [0], lambda step, _: told.append(step))
-    each = [
-        soft._anneal(transform, start, reference, None, settings, [0], sample, lambda *_: None)
-        for sample in range(soft.SAMPLES)
-    ]
+
+    def some(sample: int, steps: range, begin: Tensor) -> Tensor:
+        return soft._anneal(transform, start, begin, reference, None, settings, [0], sample, steps, lambda *_: None)
+
+    near = some(0, range(3), start)
+    each = [some(sample, range(3, 4), near) for sample in range(soft.SAMPLES)]
     assert all(not torch.equal(each[0], other) for other in each[1:])
     assert torch.allclose(found, torch.stack(each).mean(0), atol=1e-6)
-    assert told == list(range(1, 2 * soft.SAMPLES + 1))
+    assert told == list(range(1, 3 + soft.SAMPLES + 1))
+    assert soft.steps_of(transform, settings) == told[-1]

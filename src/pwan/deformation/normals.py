@@ -16,6 +16,8 @@ from pwan.deformation.transform import take_rows
 from pwan.normalisation import Frame
 from pwan.problem import RegistrationProblem, SpaceMap
 
+TURN = 10  # steps of PWAN and of the soft assignment after which normals are turned as the transform has them then
+
 
 def turned(normals: Tensor, jacobians: Tensor) -> Tensor:
     """Normals (..., D) of a surface that moves, with the lengths that they had.
@@ -85,6 +87,7 @@ class Carried:
         """Of some rows (B, k) of the source; of all where there are none."""
         if rows is None:
             return self
+        rows = rows.to(self.source.device)
         return replace(self, attributes=self.attributes.rows(rows, None), source=take_rows(self.source, rows))
 
     def at(self, affine: Tensor, coefficients: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ from pwan.normalisation import matches_whole_source, normalise
 from pwan.problem import FAILED, OK, Observer, Progress, RegistrationProblem, RegistrationResult, check_seeds
 from pwan.registration.landmarks import Pull
 from pwan.registration.presets import resolve_kind
-from pwan.registration.soft_assignment import samples, soft_assignment
+from pwan.registration.soft_assignment import soft_assignment, steps_of
 
 
 def resolved(problem: RegistrationProblem, settings: Settings) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def register(
     def parts(p: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         return transform.affine(p), transform.translation(p), transform.displacement(p)
 
-    steps = soft.steps * samples(transform)
+    steps = steps_of(transform, soft)
 
     def after_step(step: int, p: Tensor) -> None:
         if observer is not None:

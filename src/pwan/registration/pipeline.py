@@ -240,9 +240,7 @@ class Registration:
     def _potential(self, k: int, threshold: Tensor) -> FoundPotential:
         bound: Literal["fold", "clamp", "none"] = "none" if self.kind == "complete" else self.settings.bound
         centre, scale = self.frame.reference_centre[k], float(self.frame.reference_scale[k])
-        network = self.solver.potential(k)
-        attributes = centre.new_zeros(1, network.dimension - centre.shape[1])
-        return FoundPotential(network, torch.cat((centre, attributes), 1), scale, float(threshold), bound)
+        return FoundPotential(self.solver.potential(k), centre.clone(), scale, float(threshold), bound)
 
 
 def matched_points(

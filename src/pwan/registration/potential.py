@@ -20,7 +20,7 @@ class FoundPotential:
 
     Attributes:
         network: of this problem alone, on the CPU.
-        centre: (1, D) of the reference, in input units; 0 in the columns of attributes.
+        centre: (1, D) of the reference, in input units; attributes are about 0.
         scale: of the reference, in input units.
         threshold: h in units of the scale.
         bound: how the output o becomes f: "fold" -|o|, "clamp" -max(o, 0), or "none" o itself.
@@ -46,7 +46,8 @@ class FoundPotential:
             raise ValueError(f"points must have shape (N, {dimension}), got {tuple(given.shape)}")
         if isinstance(points, Tensor) and points.requires_grad:
             given = points.to(given)  # so that a derivative goes through
-        x = ((given - self.centre) / self.scale).to(self.network.parameters.dtype)
+        centre = torch.nn.functional.pad(self.centre, (0, dimension - self.centre.shape[1]))
+        x = ((given - centre) / self.scale).to(self.network.parameters.dtype)
         output = self.network.output(self.network.features(x[None]))[0].double()
         if self.bound != "none":
             distance = output.abs() if self.bound == "fold" else output.clamp(min=0.0)

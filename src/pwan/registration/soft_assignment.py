@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 from scipy.spatial import KDTree
 from torch import Tensor
 
-from pwan.deformation.normals import Carried
+from pwan.deformation.normals import TURN, Carried
 from pwan.deformation.rigid import rigid_fit, rigid_parameters
 from pwan.deformation.rigidity import Rigidity
 from pwan.deformation.transform import Transform, take_rows
@@ -30,8 +30,10 @@ Product = Callable[[Tensor], Tensor]
 # The soft assignment holds a matrix of source by reference points. Of a larger source it takes samples of this size,
 # and of the reference the same share: a mass of the sample would otherwise find fewer partners than it has points. What
 # one sample gives is off by the chance that points of both sets have near partners; the mean over some of them is less.
+# Only the last steps see points as near as that, so one sample takes the steps before for all (benchmarks/README.md).
 SOFT_POINTS = 3000
 SAMPLES = 4
+SHARED = 0.85  # of the steps
 SOFTER = 0.3  # of the stiffness of PWAN's steps: what is left to do is small
 FEWEST = 100  # source points from which on what is next to nothing is left out, and float32 is enough
 LEAST = -80.0  # exponent: float32 holds smaller numbers too, but at a hundredth of the speed
@@ -41,7 +43,6 @@ MANY = 2_000_000  # of so many pairs at least
 SPARSE = 0.04  # where they are at most this share of all pairs
 LOOKED_AT = 200  # source points by which the share is told
 SOFT_REFERENCE = 12_000  # of the reference at most so many, whatever the share: a body in a whole street's scan
-TURN = 10  # steps, here and of PWAN's own, after which normals are turned as the transform has them then
 
 
 @dataclass(frozen=True)
@@ -113,42 +114,61 @@ def soft_assignment(
 
     Returns:
         (B, P, D) parameters; a problem whose fit is singular keeps the initial ones. Of a source that is too large for
-        one matrix they are the mean over several samples of both sets.
+        one matrix they are the mean over several samples of both sets, which share the first steps.
     """
-    mean = torch.zeros_like(initial)
-    for sample in range(samples(transform)):
+    steps, shared = range(settings.steps), _shared(transform, settings)
 
-        def observe(step: int, parameters: Tensor, before: int = sample) -> None:
+    def annealed(sample: int, taken: range, begin: Tensor, before: int) -> Tensor:
+        def observe(step: int, parameters: Tensor) -> None:
             if observer is not None:
-                observer(before * settings.steps + step, parameters)
+                observer(before + step, parameters)
 
-        of_sample = _anneal(
-            transform, initial, reference, mass, settings, seeds, sample, observe, pull, weights, stiff, carried
+        return _anneal(
+            *(transform, initial, begin, reference, mass, settings, seeds, sample, taken, observe),
+            *(pull, weights, stiff, carried),
         )
+
+    near = annealed(0, steps[:shared], initial, 0) if shared else initial
+    mean = torch.zeros_like(initial)
+    for sample in range(_samples(transform)):
+        of_sample = annealed(sample, steps[shared:], near, sample * (settings.steps - shared))
         mean += (of_sample - mean) / (sample + 1)
     return mean
 
 
-def samples(transform: Transform) -> int:
-    """How many samples of the source the soft assignment takes; 1 for all of it, and where parameters have no mean."""
+def steps_of(transform: Transform, settings: SoftSettings) -> int:
+    """How many steps the soft assignment takes, those of all samples together."""
+    shared = _shared(transform, settings)
+    return shared + _samples(transform) * (settings.steps - shared)
+
+
+def _shared(transform: Transform, settings: SoftSettings) -> int:
+    """How many of the first steps one sample takes for all."""
+    return min(round(SHARED * settings.steps), settings.steps - 1) if _samples(transform) > 1 else 0
+
+
+def _samples(transform: Transform) -> int:
+    """How many samples of the source are taken; 1 for all of it, and where parameters have no mean."""
     return SAMPLES if transform.source.shape[1] > SOFT_POINTS and transform.kind != "rigid" else 1
 
 
 def _anneal(
     transform: Transform,
     initial: Tensor,
+    begin: Tensor,
     reference: Tensor,
     mass: Tensor | None,
     settings: SoftSettings,
     seeds: list[int],
     sample: int,
+    steps: range,
     observer: Callable[[int, Tensor], None],
     pull: Pull | None = None,
     weights: tuple[Tensor | None, Tensor | None] = (None, None),
     stiff: tuple[Rigidity, float] | None = None,
     carried: Carried | None = None,
 ) -> Tensor:
-    """The soft assignment of one sample; see :func:`soft_assignment`."""
+    """Some steps of the soft assignment of one sample, from ``begin`` on; see :func:`soft_assignment`."""
     dtype, device = torch.float64, reference.device
     source, d = transform.source.to(dtype), transform.dimension
     r = source.shape[1]
@@ -158,7 +178,7 @@ def _anneal(
     rows = _subsample(r, share, seeds, ("source", sample), device)
     picks = _subsample(q, min(share, SOFT_REFERENCE / q), seeds, ("reference", sample), device)
     y, x_in_product = _take(source, rows), _take(reference.to(dtype), picks)
-    x, some = x_in_product[..., :d], None if carried is None else carried.part(rows)
+    x, together = x_in_product[..., :d], _with_attributes(carried and carried.part(rows))
     a, b = (_masses(of, at, points) for of, at, points in zip(weights, (picks, rows), (x, y), strict=True))
     total = b.sum(1, keepdim=True)  # (B, 1, 1)
     ones, ones_of_x = torch.ones_like(y[..., :1]), torch.ones_like(x[..., :1])
@@ -170,20 +190,16 @@ def _anneal(
     prior = initial.to(dtype)  # where PWAN, or whatever came before, left it
     ridge = torch.full((design.shape[-1],), settings.smoothness, dtype=dtype, device=device)
     ridge[:d], ridge[d] = settings.affine_ridge, 0.0
-    current = initial.to(dtype)
+    current = begin.to(dtype)
     if transform.kind == "rigid":
         current = torch.cat((transform.affine(initial), transform.translation(initial)), 1).to(dtype)
     kept_mass = None if mass is None else (mass.to(dtype) * share).minimum(total.flatten())
     rooms = [y.new_empty(0, dtype=torch.float32) for _ in y]
-    for step in range(settings.steps):
+    for step in steps:
         annealed = step / max(1, settings.steps - 1)
         sigma = settings.sigma_start * (settings.sigma_end / settings.sigma_start) ** annealed
         moved = torch.bmm(design, current)
-        if some is not None:
-            if step % TURN == 0:
-                attributes = some.at(current[:, :d], current[:, d + 1 :])
-            moved = torch.cat((moved, attributes), -1)
-        to_source, to_reference = _kernel(moved, x_in_product, sigma, rooms)
+        to_source, to_reference = _kernel(together(moved, current, step), x_in_product, sigma, rooms)
         v = ones_of_x
         for _ in range(settings.scalings):
             u = 1.0 / (to_source(a * v) + settings.slack)  # (B, n, 1)
@@ -217,6 +233,23 @@ def _anneal(
     if transform.kind == "rigid":
         return rigid_parameters(current, initial)
     return current.to(initial.dtype)
+
+
+def _with_attributes(carried: Carried | None) -> Callable[[Tensor, Tensor, int], Tensor]:
+    """From moved points (B, n, D), the fit that has moved them and the number of the step to points (B, n, D + A) of
+    the product of space and attributes; without these as they are."""
+    last: Tensor | None = None
+
+    def together(moved: Tensor, fit: Tensor, step: int) -> Tensor:
+        nonlocal last
+        if carried is None:
+            return moved
+        if last is None or step % TURN == 0:
+            d = moved.shape[2]
+            last = carried.at(fit[:, :d], fit[:, d + 1 :]).to(moved)
+        return torch.cat((moved, last), -1)
+
+    return together
 
 
 def _kernel(moved: Tensor, x: Tensor, sigma: float, rooms: Sequence[Tensor]) -> tuple[Product, Product]:

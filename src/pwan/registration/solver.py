@@ -21,9 +21,9 @@ from pwan.registration.sample import sample_size, spread
 from pwan.registration.schedule import Schedule
 from pwan.registration.settings import PwanSettings
 from pwan.registration.setup import move_network, set_up
-from pwan.registration.soft_assignment import TURN
 from pwan.registration.state import restore, snapshot
 from pwan.registration.stopping import Stopping
+from pwan.registration.turning import Turning
 from pwan.transport.objective import Kind
 from pwan.transport.potential import PotentialNetwork, points_at_once
 
@@ -70,9 +70,7 @@ class Solver:
         self.captured: Captured[Outcome] = Captured()
         self.game = Game(self.setup, settings, seeds, self.schedule, self.place, capturable=self.may_capture)
         self.network, self.transform = self.game.network, self.game.transform
-        carried = self.setup.carried
-        turns = carried is not None and carried.attributes.normals
-        self.turning = carried.part(self._own_rows()) if carried is not None and turns else None
+        self.turning = Turning.of(self.setup, self.transform, self.place)
         self._resize_sample()
         self.mean, self.mean_count = torch.zeros_like(self.transform.parameters), 0  # of a stage's last iterates
         self.diverged_at = torch.zeros(len(problem), dtype=torch.int64, device=device)  # 0: all is well
@@ -112,8 +110,9 @@ class Solver:
             loss, threshold and gradient_norm, each (B,); the loss is for a source whose masses sum to 1.
         """
         stage, within, length = self.schedule.stage()
-        if self.steps_done % TURN == 0:
-            self._turn(self.transform.parameters)
+        if self.turning is not None and self.turning.due(self.steps_done):
+            self.turning.turn(self.transform.parameters)
+            self.game.sample.move()
         if within == 0:
             self._begin_stage(stage)
         self.game.sample.draw(self.steps_done)
@@ -138,22 +137,6 @@ class Solver:
         if on_part:
             on_part("transform")
         return record
-
-    def _own_rows(self) -> Tensor | None:
-        """(B, n) the rows of this rank's source points; None for all."""
-        b, r, _ = self.setup.transform.source.shape
-        if self.ranks.size == 1:
-            return None
-        return torch.arange(r, dtype=torch.int64, device="cpu")[self.ranks.slice(r)].expand(b, -1)
-
-    def _turn(self, parameters: Tensor) -> None:
-        """Turn the normals of this rank's source points, where they have some, as these parameters (B, P, D) do."""
-        if self.turning is None or self.transform.attributes is None:
-            return
-        parameters, whole = parameters.detach().cpu(), self.setup.transform
-        coefficients = parameters[:, whole.dimension + 1 :]
-        self.transform.attributes.copy_(self.turning.at(whole.final_affine(parameters), coefficients))
-        self.game.sample.move()
 
     def _begin_stage(self, stage: int) -> None:
         if stage > 0:
@@ -197,7 +180,8 @@ class Solver:
     def evaluate(self, parameters: Tensor) -> tuple[Tensor, Tensor]:
         """Threshold in force and mass transported, each (B,) on the CPU, by the potential as it is now, for a transform
         with these parameters (B, P, D). All ranks must ask together."""
-        self._turn(parameters)
+        if self.turning is not None:
+            self.turning.turn(parameters)
         points = self.transform.in_product(parameters.to(self.place.device))
         of_reference, of_source = (self._output(of_set) for of_set in (self.game.reference, points))
         found = self.game.loss(of_reference, of_source, self.game.sample.everything)
@@ -219,14 +203,13 @@ class Solver:
     # --- checkpoints ------------------------------------------------------------------------------------------------
 
     def _tensors(self) -> dict[str, Tensor]:
-        turning = None if self.turning is None else self.transform.attributes
         return {
             "network": self.network.parameters,
             "learned_threshold": self.game.loss.h,
             "transform": self.transform.parameters,
             "mean": self.mean,
             "diverged_at": self.diverged_at,
-            **({} if turning is None else {"attributes": turning}),
+            **({} if self.turning is None else {"attributes": self.turning.attributes}),
         }
 
     def _optimisers(self) -> dict[str, Optimizer]:

@@ -203,11 +203,16 @@ def judge(measured: Measured) -> Verdict:
             "reference_weights=even, or thin the sets to an even spacing"
         )
     if measured.mislabelled is not None:
-        words = f"{measured.mislabelled:.0%} of the matched points lie nearest to a point with another label"
-        (warnings if measured.mislabelled > MISLABELLED else sentences).append(words)
+        _judge_labels(measured.mislabelled, sentences, warnings)
     if measured.signs is not None and measured.confidence is not None:
         _judge_confidence(measured.signs, measured.confidence, sentences, warnings)
     return Verdict(not warnings, tuple(sentences), tuple(warnings), measured.confidence)
+
+
+def _judge_labels(mislabelled: float, sentences: list[str], warnings: list[str]) -> None:
+    """Add what share of the matched points lies nearest to another label."""
+    words = f"{mislabelled:.0%} of the matched points lie nearest to a point with another label"
+    (warnings if mislabelled > MISLABELLED else sentences).append(words)
 
 
 def _judge_confidence(signs: Signs, confidence: float, sentences: list[str], warnings: list[str]) -> None:
