@@ -165,7 +165,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("which", choices=sorted(SEEDS))
     parser.add_argument("--weights", type=float, nargs="+", default=[0.0, 1.0, 3.0])
     parser.add_argument("--kinds", nargs="+", default=["row", "limbs", "sheet"])
-    parser.add_argument("--method", default="pwan")
     parser.add_argument("--quick", action="store_true", help="few steps and the first case of each kind, for the tests")
     wanted = parser.parse_args(arguments)
     rows: dict[tuple[str, float], list[tuple[float, float, float]]] = defaultdict(list)
@@ -176,7 +175,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             continue
         pair, words = make(), []
         for weight in wanted.weights:
-            found = measured(pair, weight, {"method": wanted.method, **(QUICK if wanted.quick else {})})
+            found = measured(pair, weight, QUICK if wanted.quick else {})
             rows[kind, weight].append(found)
             words.append(f"{found[0]:.5f}, {found[1]:.1%}")
         print(f"| {kind} {name} | " + " | ".join(words) + " |", flush=True)
