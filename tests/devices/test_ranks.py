@@ -31,6 +31,7 @@ from pwan.registration import pipeline
 from pwan.registration.pipeline import Registration
 from pwan.registration.settings import PwanSettings
 from pwan.registration.solver import Solver
+from pwan.registration.turning import Turning
 from pwan.synthesis import SynthesisSettings, make_problem
 from pwan.transport.objective import largest_share
 
@@ -262,6 +263,7 @@ def test_a_step_stays_on_its_device(name: str, ranks: type[Ranks], monkeypatch: 
     # is bring a matrix back, or decide anything by a number
     monkeypatch.setattr(Place, "as_on_first", lambda self, tensor: tensor)
     monkeypatch.setattr(Solver, "_guard", lambda self, left: None)
+    monkeypatch.setattr(Turning, "turn", lambda self, parameters: None)
     settings = PwanSettings(**SMALL | CASES[name][1])
     registration = Registration(problem_of(name), settings, [3], Place(ranks(), "meta"))
     for _ in range(2):

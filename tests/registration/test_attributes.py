@@ -178,9 +178,10 @@ def test_a_problem_of_a_batch_with_attributes_is_what_it_is_alone() -> None:
     torch.testing.assert_close(both.transformed[1:], alone.transformed, atol=1e-3, rtol=0.0)
 
 
-def test_a_run_with_normals_goes_on_from_its_state() -> None:
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_run_with_normals_goes_on_from_its_state(dtype: torch.dtype) -> None:
     given, settings = torus(), PwanSettings(**SMALL)
-    whole, before, after = (Registration(given, settings, [0]) for _ in range(3))
+    whole, before, after = (Registration(given, settings, [0], Place(dtype=dtype)) for _ in range(3))
     for _ in range(13):
         whole.step(), before.step()
     after.load_state_dict(before.state_dict())
@@ -192,6 +193,8 @@ def test_a_run_with_normals_goes_on_from_its_state() -> None:
     start = normalise(given, "joint")[0].attributes
     assert start is not None and not torch.allclose(turned[..., :3].double(), start.source[..., :3], atol=1e-5)
     torch.testing.assert_close(turned.norm(dim=-1).double(), start.source.norm(dim=-1), atol=1e-5, rtol=1e-4)
+    kept = whole.problem.attributes
+    assert kept is not None and torch.equal(kept.source, start.source)
 
 
 def test_a_free_displacement_turns_no_normals_and_takes_all_else() -> None:

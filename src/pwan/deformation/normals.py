@@ -12,7 +12,7 @@ from pwan.attributes import Attributes
 from pwan.deformation.coherence import Coherence
 from pwan.deformation.kernels import Displacement, KernelSum
 from pwan.deformation.space import on_space
-from pwan.deformation.transform import take_rows
+from pwan.deformation.transform import Transform, take_rows
 from pwan.normalisation import Frame
 from pwan.problem import RegistrationProblem, SpaceMap
 
@@ -89,6 +89,12 @@ class Carried:
             return self
         rows = rows.to(self.source.device)
         return replace(self, attributes=self.attributes.rows(rows, None), source=take_rows(self.source, rows))
+
+    def under(self, transform: Transform, parameters: Tensor) -> Tensor:
+        """(B, r, A) as a transform with these parameters (B, P, D) takes them, in their type."""
+        parameters = parameters.detach().to(self.source.device)
+        coefficients = parameters[:, transform.dimension + 1 :]
+        return self.at(transform.final_affine(parameters), coefficients).to(parameters)
 
     def at(self, affine: Tensor, coefficients: Tensor) -> Tensor:
         """(B, r, A) with the normals as y A + t + Psi W turns them; A (B, D, D), W (B, k, D)."""

@@ -105,7 +105,7 @@ def set_up(
     carried = Carried.of(problem, coherence)
     attributes = None
     if carried is not None:
-        attributes = carried.attributes.source.to(place.dtype)
+        attributes = carried.attributes.source.to(place.dtype, copy=True)  # which turns
         reference = torch.cat((reference, carried.attributes.reference.to(place.dtype)), -1)
     transform = Transform(settings.transform, source, basis, attributes)
     rigidity = None

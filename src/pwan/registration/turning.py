@@ -43,6 +43,4 @@ class Turning:
 
     def turn(self, parameters: Tensor) -> None:
         """Turn them as these parameters (B, P, D) do."""
-        parameters = parameters.detach().cpu()
-        coefficients = parameters[:, self.whole.dimension + 1 :]
-        self.attributes.copy_(self.carried.at(self.whole.final_affine(parameters), coefficients))
+        self.attributes.copy_(self.carried.under(self.whole, parameters))
