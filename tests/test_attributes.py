@@ -122,6 +122,13 @@ def test_a_batch_takes_attributes_with_b_in_front() -> None:
         ({"a": Y, "b": Y}, {"a": X, "c": X}, None, "reference_attributes lack 'b' of the source; there are 'a', 'c'"),
         (Y, {"a": X}, None, "reference_attributes lack unnamed ones of the source; there are 'a'"),
         ({}, {}, None, "source_attributes are empty"),
+        (np.ma.masked_less(Y, 0), X, None, "source_attributes holds masked numbers"),
+        (
+            [[1.0], [2.0, 3.0]],
+            X,
+            None,
+            "source_attributes must be an array of real numbers, but it holds rows of 1 to 2",
+        ),
         (Y, X[:, :2], None, "must hold as many numbers; got 3 a point of the source and 2 of the reference"),
         (
             Y[:9],

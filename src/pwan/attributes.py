@@ -138,7 +138,7 @@ def attributes_of(source: Any, reference: Any, weight: Any, y: Tensor, x: Tensor
     _check_names(named)
     weights = _weights(weight, list(named["source"]))
     spacing = y.new_tensor([spacing_of(points) for points in x.numpy()])  # (B,)
-    kinds: dict[Kind, list[list[Tensor]]] = {"normals": [], "numbers": [], "labels": []}
+    kinds: dict[Kind, list[list[Tensor]]] = {"normals": [], "numbers": [], "labels": []}  # in this order
     for name in named["source"]:
         words = [f"{role}_attributes" + (f" {name!r}" if name else "") for role in named]
         both = [_array(word, of_set[name]) for word, of_set in zip(words, named.values(), strict=True)]
@@ -196,11 +196,19 @@ def _weights(weight: Any, names: list[str]) -> dict[str, float]:
 
 
 def _array(words: str, given: Any) -> np.ndarray:
-    """Numbers, or labels as text or whole numbers."""
-    array = np.asarray(given) if not isinstance(given, Tensor) else real_array(words, given, "biuf")
-    if array.dtype.kind == "O" and all(isinstance(value, str) for value in array.flat):
-        array = array.astype(str)
-    return array if array.dtype.kind in "US" else real_array(words, array, "biuf")
+    """Numbers, or labels as text or whole numbers.
+
+    Raises:
+        ValueError: neither.
+    """
+    try:
+        array = None if isinstance(given, (Tensor, np.ma.MaskedArray)) else np.asarray(given)
+    except ValueError:  # rows of different lengths
+        array = None
+    text = array is not None and array.dtype.kind == "O" and all(isinstance(value, str) for value in array.flat)
+    if array is not None and (text or array.dtype.kind in "US"):
+        return array.astype(str)
+    return real_array(words, given, "biuf")
 
 
 def _block(
