@@ -184,3 +184,16 @@ def test_a_problem_checks_its_attributes() -> None:
     problem = RegistrationProblem(y, x, attributes=Attributes(y, x))
     assert "with 3 attributes" in repr(problem)
     assert problem.select([0]).attributes is not None
+
+
+@pytest.mark.parametrize("pinned", [False, True])
+def test_landmarks_at_positions_go_with_attributes(pinned: bool) -> None:
+    places = np.concatenate((Y[:4] + 0.01, Y[:4] + 0.2), 1)
+    carried = {
+        "source_attributes": {"normals": Y, "part": Y_LABELS},
+        "reference_attributes": {"normals": X, "part": X_LABELS},
+    }
+    result = register(Y, X, landmarks=places, pinned=pinned, **carried, **FAST)
+    assert result.transformed.shape == (30, 3) and result.labels is not None and result.labels[1].shape == (25, 3)
+    if pinned:
+        np.testing.assert_allclose(result.transform(places[:, :3]), places[:, 3:], atol=1e-5)

@@ -33,6 +33,9 @@ from pwan.extras import needs
 from pwan.problem import Array, Observer, RegistrationProblem, RegistrationResult
 from pwan.progress import progress_bar
 from pwan.randomness import derive_seed
+from pwan.registration.pinning import Pinning, check_pinned, pin
+from pwan.registration.places import observed_without, with_landmarks, without_places
+from pwan.registration.presets import resolve_kind
 from pwan.settings import nearest
 from pwan.trust.measuring import measured
 from pwan.trust.verdict import Verdict, judge
@@ -42,8 +45,9 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 OfEach: TypeAlias = HasArray | Sequence[Sequence[float]]
-Landmarks: TypeAlias = OfEach | Sequence[OfEach | None]
 AttributesOf: TypeAlias = ArrayLike | Tensor | Mapping[str, ArrayLike | Tensor]
+PairsOfOne: TypeAlias = OfEach | Sequence[OfEach]
+Landmarks: TypeAlias = PairsOfOne | Sequence[PairsOfOne | None]
 
 
 @dataclass(repr=False)
@@ -58,6 +62,7 @@ class Registered(RegistrationResult[Array], Generic[Array]):
         weights: of both sets as they were registered, (B, r) and (B, q), or None for each where its points count once.
         labels: of both sets, (B, r, L) and (B, q, L), true for the ones of L labels that a point has; None without any;
             for one problem without the leading B.
+        pinned: what pinning the landmarks bent, a :class:`pwan.registration.pinning.Pinning`; None without.
     """
 
     status: Any
@@ -72,6 +77,7 @@ class Registered(RegistrationResult[Array], Generic[Array]):
     reference: Any = None
     weights: tuple[Any, Any] = (None, None)
     labels: tuple[Any, Any] | None = None
+    pinned: Any = None
 
     @property
     def confidence(self) -> Any:
@@ -94,7 +100,8 @@ class Registered(RegistrationResult[Array], Generic[Array]):
         found = []
         for k in range(1 if single else len(self)):
             y, x, moved, matched, staying = self._drawn(k)
-            lists = {name: getattr(self, name) for name in ("status", "stop_reason", "transform", "history", "choice")}
+            names = ("status", "stop_reason", "transform", "history", "choice", "pinned")
+            lists = {name: getattr(self, name) for name in names}
             if not single:
                 lists = {name: values[k] if values else None for name, values in lists.items()}
             arrays: dict[str, Any] = {"transformed": moved, "matched": matched, "reference_matched": staying}
@@ -141,6 +148,7 @@ def register(
     mass: Numbers | Literal["auto"] | None = ...,
     distance: Numbers | None = ...,
     landmarks: Landmarks | None = ...,
+    pinned: bool = ...,
     source_faces: ArrayLike | None = ...,
     reference_faces: ArrayLike | None = ...,
     source_weights: ArrayLike | Tensor | Literal["even"] | None = ...,
@@ -166,6 +174,7 @@ def register(
     mass: Numbers | Literal["auto"] | None = ...,
     distance: Numbers | None = ...,
     landmarks: Landmarks | None = ...,
+    pinned: bool = ...,
     source_faces: ArrayLike | None = ...,
     reference_faces: ArrayLike | None = ...,
     source_weights: ArrayLike | Tensor | Literal["even"] | None = ...,
@@ -190,6 +199,7 @@ def register(
     mass: Numbers | Literal["auto"] | None = None,
     distance: Numbers | None = None,
     landmarks: Landmarks | None = None,
+    pinned: bool = False,
     source_faces: ArrayLike | None = None,
     reference_faces: ArrayLike | None = None,
     source_weights: ArrayLike | Tensor | Literal["even"] | None = None,
@@ -218,10 +228,15 @@ def register(
         distance: how far a point may be matched (the paper's h), in the units of the points. At most one of mass and
             distance may be given; with neither, all of the smaller set is matched.
         landmarks: known pairs, (L, 2) whole numbers: a row of the source and the row of the reference where it belongs,
-            counted from 0; or (L, 3) with a weight of each pair beside the others. For B problems (B, L, 2 or 3), or a
-            list of B such arrays or None. They pull softly, as strong as the setting ``pull`` says; PWAN's methods and
-            soft_assignment take them. Sets far turned against each other are better turned back by the pairs first
+            counted from 0; or (L, 2 D) positions, which need be no points of the sets: a place in the source (D) and
+            where it belongs in the reference (D); either with the weight of each pair in one more column; or a pair of
+            arrays (L, D), the places in both sets. For B problems a list of B of these, each of its own kind, or None.
+            They pull softly, as strong as the setting ``pull`` says; PWAN's methods and soft_assignment take them. Sets
+            far turned against each other are better turned back by the pairs first
             (:func:`pwan.begin.landmark_start.start_by_landmarks`).
+        pinned: bring each pair together in the end, to 1e-6 of the radius, by a small smooth correction that
+            ``result.transform`` includes; ``result.pinned`` (a :class:`pwan.registration.pinning.Pinning`) and
+            ``result.warnings`` say what it bent. A rigid or affine result is then no longer one.
         source_faces: (F, 3) rows of the source's points, the triangles of its mesh, or (B, F, 3); None for those of the
             object that was given as the source (``faces`` or ``triangles``), if any. The geodesic kernel
             (``kernel="geodesic"``) goes along their edges, else from neighbour to neighbour.
@@ -291,9 +306,14 @@ def register(
         reference_weights=to_weights("reference_weights", reference_weights, x, x_faces),
         attributes=attributes_of(source_attributes, reference_attributes, attribute_weight, y, x, single=single),
     )
-    problem = _limited(problem, mass, distance, landmarks, seed, single)
+    placed, extra = with_landmarks(problem, landmarks, single=single)
+    _check_space(chosen, extra, pinned, placed)
+    problem = _limited(problem, mass, distance, seed)
     if (mass is not None or distance is not None) and getattr(chosen, "type", None) == "complete":
         raise ValueError(f"method {method} matches all of both sets; leave mass and distance out")
+    b, a = (None if of is None else of.numpy() for of in (problem.source_weights, problem.reference_weights))
+    labels = None if problem.attributes is None else problem.attributes.one_hot
+    problem = replace(placed, mass=problem.mass, distance=problem.distance)
     seeds = [derive_seed(seed, k, "method") for k in range(len(problem))]
     with progress_bar(observer) if progress else nullcontext(observer) as told:
         drive = partial(methods.run, method, problem, options, over=settings)
@@ -301,20 +321,19 @@ def register(
             with needs("bench", f"devices={devices}", "pytorch_lightning"):
                 from pwan.lightning import register as dealt_out
             drive = partial(dealt_out, problem, chosen, devices=devices)
-        result = drive(seeds=seeds, observer=told)
-    registered = _like(source, reference, result, single)
-    b, a = (None if of is None else of.numpy() for of in (problem.source_weights, problem.reference_weights))
-    registered.weights = b, a
-    if problem.attributes is not None:
-        labels = problem.attributes.one_hot
-        registered.labels = labels and (labels[0][0], labels[1][0]) if single else labels
+        result = drive(seeds=seeds, observer=observed_without(told, extra))
+    pinnings: list[Pinning | None] = [None] * len(problem)
+    if pinned:
+        kind, limited = resolve_kind(problem, getattr(chosen, "type", "auto"))
+        result, pinnings = pin(result, limited, kind)
+    registered = _like(source, reference, without_places(result, extra), single)
+    registered.weights, registered.pinned = (b, a), pinnings[0] if single else pinnings
+    registered.labels = (labels[0][0], labels[1][0]) if single and labels is not None else labels
     return registered
 
 
-def _limited(
-    problem: RegistrationProblem, mass: Any, distance: Any, landmarks: Any, seed: Any, single: bool
-) -> RegistrationProblem:
-    """The problem with the limits and landmarks of ``register``, its mass estimated where that is asked for.
+def _limited(problem: RegistrationProblem, mass: Any, distance: Any, seed: Any) -> RegistrationProblem:
+    """The problem with the limits of ``register``, its mass estimated where that is asked for.
 
     Raises:
         ValueError: as ``register``.
@@ -328,14 +347,24 @@ def _limited(
         if mass != "auto":
             raise ValueError(f'mass must be a number, one for each problem, or "auto", got {mass!r}')
         mass = [_estimated(problem.select([k]), int(seed)) for k in range(count)]
-    rows, weights = _landmarks(landmarks, count, single)
-    return replace(
-        problem,
-        mass=_numbers("mass", mass, count),
-        distance=_numbers("distance", distance, count),
-        landmarks=rows,
-        landmark_weights=weights,
-    )
+    return replace(problem, mass=_numbers("mass", mass, count), distance=_numbers("distance", distance, count))
+
+
+def _check_space(chosen: Any, extra: int, pinned: bool, problem: RegistrationProblem) -> None:
+    """Refuse what needs a transform of all of space where there is none, and landmarks that cannot be pinned.
+
+    Raises:
+        ValueError: as ``register``.
+    """
+    free = getattr(chosen, "parametrisation", "") == "free" and chosen.transform == "nonrigid"
+    if (extra or pinned) and free:
+        raise ValueError(
+            f"{'pinned=True' if pinned else 'a landmark at a position'} needs a transform of all of space, and that of "
+            "parametrisation=free is known at the source's points alone; take parametrisation=modes, or landmarks that "
+            "are rows, not pinned"
+        )
+    if pinned:
+        check_pinned(problem)
 
 
 def _estimated(problem: RegistrationProblem, seed: int) -> float:
@@ -370,42 +399,6 @@ def _numbers(name: str, value: Any, count: int) -> Tensor | None:
     except ValueError:
         raise ValueError(f"{name} must be a number or one number for each problem, got {value!r}") from None
     return numbers.expand(count).clone() if numbers.ndim == 0 else numbers
-
-
-def _landmarks(landmarks: Any, count: int, single: bool) -> tuple[Tensor | None, Tensor | None]:
-    """The pairs (B, L, 2) and their weights (B, L), of problems with fewer pairs filled up with weight 0."""
-    if landmarks is None:
-        return None, None
-    each = [landmarks] if single or not np.iterable(landmarks) else list(landmarks)
-    if len(each) != count:
-        raise ValueError(f"landmarks must hold pairs, or None, for each of the {count} problems, got {len(each)}")
-    arrays = [np.empty((0, 2)) if one is None else _array_of_pairs(one) for one in each]
-    longest = max(len(array) for array in arrays)
-    if not longest:
-        return None, None
-    pairs, weights = np.zeros((count, longest, 2), dtype=np.int64), np.zeros((count, longest))
-    for k, array in enumerate(arrays):
-        pairs[k, : len(array)] = array[:, :2]
-        weights[k, : len(array)] = array[:, 2] if array.shape[1] == 3 else 1.0
-    return torch.from_numpy(pairs), torch.from_numpy(weights)
-
-
-def _array_of_pairs(given: Any) -> np.ndarray:
-    """(L, 2) or (L, 3) float64, whole in its first two columns."""
-    try:
-        array = real_array("landmarks", given)
-    except ValueError:  # rows of different lengths, masked or other than numbers
-        array = np.empty(0)
-    if array.ndim != 2 or array.shape[1] not in (2, 3):
-        came = f"an array of {array.dtype} and shape {array.shape}" if array.size else repr(given)
-        raise ValueError(
-            "landmarks must be an array (L, 2) of whole numbers, a row of the source and one of the reference each, or "
-            f"(L, 3) with weights; got {came}"
-        )
-    array = array.astype(np.float64)
-    if not (array[:, :2] % 1 == 0).all():
-        raise ValueError("landmarks must hold whole numbers, rows counted from 0, in the first two columns")
-    return array
 
 
 def _like(source: Any, reference: Any, result: RegistrationResult, single: bool) -> Registered:

@@ -60,6 +60,13 @@ class Attributes:
             reference=self.reference if reference is None else _rows(self.reference, reference),
         )
 
+    def followed(self, count: int) -> Attributes:
+        """With those of so many points more behind each set, which are those of its first one."""
+        source, reference = (
+            torch.cat((of, of[:, :1].expand(-1, count, -1)), 1) for of in (self.source, self.reference)
+        )
+        return replace(self, source=source, reference=reference)
+
     def turned_round(self) -> Attributes:
         """Of the reference that moves onto the source."""
         return replace(self, source=self.reference, reference=self.source)

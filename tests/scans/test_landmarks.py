@@ -15,7 +15,8 @@ import pytest
 from pwan import read_points, shapes
 from pwan.app import own_scans
 from pwan.scans import pair
-from pwan.scans.landmarks import locate, read_landmarks
+from pwan.scans.landmark_files import read_landmarks
+from pwan.scans.landmarks import locate
 from pwan.trust.verdict import LandmarkResidual, Measured, judge
 
 QUICK = ["method=soft_assignment", "method.steps=15", "method.rank=20"]

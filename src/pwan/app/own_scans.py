@@ -44,7 +44,9 @@ SWC, 3D Slicer's .mrk.json and .fcsv; .gz too).
   output=registered      the folder for the results: the moved file, result.json, matches.csv, report.html
   mass=400               how many points of SOURCE have a partner; estimated where neither it nor distance is given
   distance=0.05          how far a point may be matched, in the units of REFERENCE
-  landmarks=pairs.csv    known pairs that pull softly: a point of SOURCE, its point of REFERENCE (from 0), a weight
+  landmarks=pairs.csv    known pairs that pull softly: a point of SOURCE, its point of REFERENCE (from 0), a weight;
+                         or positions, x,y,z,x,y,z; or two files of named points: landmarks=a.fcsv,b.fcsv
+  pinned=true            bring the landmarks together in the end, by a small correction
   init=auto              look for a rotation and a shift to start from; init=none: start as the files are
   scale=true             look for a scale too, for files in different units
   sample=5000            register points drawn on the faces of SOURCE, and move its vertices
@@ -154,7 +156,7 @@ def parse(arguments: Sequence[str]) -> ScanSettings:
             choices = [*known, "inputs"]
             raise ValueError(f"unknown key {key!r}{nearest(key, choices)}; there are {', '.join(choices)}")
         else:
-            text = kinds[key] in (str, str | None)
+            text = kinds[key] in (str, str | None) or (key == "landmarks" and not isinstance(value, list))
             values[key] = str(value) if text and value is not None else _plain(value)
     missing = [name for name in ("source", "reference") if name not in values]
     if missing:
@@ -171,9 +173,8 @@ def _check_early(settings: ScanSettings) -> None:
     """
     settings.chosen()
     check_output(settings)
-    for path in (settings.source, settings.reference, settings.landmarks):
-        if path is not None:
-            Path(path).stat()
+    for path in (settings.source, settings.reference, *settings.landmark_files):
+        Path(path).stat()
 
 
 def _inputs(path: str) -> dict[str, Any]:

@@ -31,7 +31,7 @@ def start_by_landmarks(
     Args:
         source: (r, D) points that move.
         reference: (q, D) points that stay.
-        landmarks: (L, 2) a row of each.
+        landmarks: (L, 2) a row of each, or (L, 2, D) a place in each.
         weights: (L,) or None for equal ones.
         rotation: whether to find a rotation.
         scale: whether to find a scale.
@@ -44,7 +44,11 @@ def start_by_landmarks(
     weight = np.ones(len(landmarks)) if weights is None else np.asarray(weights, dtype=np.float64)
     d = y.shape[1]
     sets = NormalisedSets.of(y, x, scale=scale)
-    points, goals = sets.source[landmarks[:, 0]], sets.reference[landmarks[:, 1]]  # (L, D)
+    given, there = (
+        (landmarks[:, 0], landmarks[:, 1]) if landmarks.ndim == 3 else (y[landmarks[:, 0]], x[landmarks[:, 1]])
+    )
+    points = (given - sets.source_centre) / sets.source_unit  # (L, D)
+    goals = (there - sets.reference_centre) / sets.reference_radius
     for side in (points, goals):
         spread = np.linalg.svd(side - side.mean(0), compute_uv=False)
         if len(side) < d or spread[d - 2] <= LINE * spread[0]:
@@ -54,10 +58,7 @@ def start_by_landmarks(
         return None
     factor, turned, shift = sets.in_input_units(fit, 0)
 
-    def distances(moved: np.ndarray) -> np.ndarray:
-        return np.linalg.norm(moved[landmarks[:, 0]] - x[landmarks[:, 1]], axis=1)  # (L,)
-
-    before, after = distances(y), distances(factor * y @ turned + shift)
+    before, after = (np.linalg.norm(one - there, axis=1) for one in (given, factor * given @ turned + shift))  # (L,)
     cost_given, cost = (float(np.average(side, weights=weight) / sets.reference_radius) for side in (before, after))
     if np.average(before**2, weights=weight) <= SEARCH.given_factor**2 * np.average(after**2, weights=weight):
         why = f"the {len(landmarks)} landmarks are as near as a turn and a shift could bring them"

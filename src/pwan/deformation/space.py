@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from pwan.arrays import real_array
+from pwan.deformation.corrected import Corrected, correction_of
 from pwan.deformation.kernels import Displacement, KernelName, KernelSum
 from pwan.deformation.surface_map import SURFACE, SurfaceDisplacement
 from pwan.files import in_one_move
@@ -105,16 +106,19 @@ class SpaceTransform:
 
         ``affine`` (D, D), ``translation`` (D,), ``scale`` (the D-th root of |det affine|), and ``displacement``: None
         for V = 0, else its ``kernel``, its ``width`` (the Gaussian's beta in units of the source's points, else None)
-        and the number of its ``centres``, which :meth:`save` keeps.
+        and the number of its ``centres``, which :meth:`save` keeps. Where landmarks are pinned the centres are those of
+        both sums, and ``pinned_width`` is the width of the correction's Gaussian.
         """
         none = torch.zeros_like(self.translation)[None]
         affine, translation, _ = self.frame.transform_to_input(self.affine[None], self.translation[None], none)
         v = self.displacement
-        bent = {
+        bent: dict[str, Any] = {
             "kernel": v.kind,
             "width": None if v.width is None else v.width * float(self.frame.source_scale),
             "centres": len(v.centres),
         }
+        if isinstance(v, Corrected):
+            bent["pinned_width"] = v.correction.beta * float(self.frame.source_scale)
         return {
             "affine": affine[0].tolist(),
             "translation": translation[0, 0].tolist(),
@@ -170,11 +174,14 @@ class SpaceTransform:
                     raise KeyError
                 arrays = {name: torch.from_numpy(kept[name]) for name in kept.files if name not in ("format", *words)}
             frame = Frame(*(arrays.pop(f.name) for f in fields(Frame)))
+            correction = correction_of(arrays)
             displacement: Displacement
             if words["kernel"] == SURFACE:
                 displacement = SurfaceDisplacement(*(arrays.pop(f.name) for f in fields(SurfaceDisplacement)))
             else:
                 displacement = KernelSum(arrays.pop("centres"), arrays.pop("weights"), **words)
+            if correction is not None:
+                displacement = Corrected(displacement, correction)
             transform = cls(frame=frame, displacement=displacement, **arrays)
         except (KeyError, ValueError, TypeError, EOFError, AttributeError, zipfile.BadZipFile):
             raise ValueError(

@@ -61,15 +61,16 @@ def better(
         return Again(when, command(_into(settings, "all", mass=in_file)))
     uncovered = of_reference.noted or (of_source.noted and not trusted)  # more in the source alone may well be right
     if uncovered and methods.takes_landmarks(settings.method):
-        name = settings.landmarks or LANDMARKS
+        name = " and ".join(settings.landmark_files) or LANDMARKS
+        numbered = pair.landmarks is None or pair.landmarks.points is not None
         number = pair.reference_file.rows[pair.reference_rows[of_reference.row]]
         point = f"such as SOURCE,{number} with the number of the source's point that belongs to point {number} there"
-        example = f", {point}" if of_reference.noted else ""
+        example = f", {point}" if of_reference.noted and numbered else ""
         when = (
             "If a limb or another part that is in both files was left behind (what only one of them shows needs a "
             f"smaller mass= in its place), write some pairs of its points into {name}, one a line{example}; then"
         )
-        return Again(when, command(_into(settings, "landmarks", landmarks=name)))
+        return Again(when, command(_into(settings, "landmarks", landmarks=settings.landmarks or LANDMARKS)))
     return None
 
 
@@ -105,5 +106,7 @@ def command(settings: ScanSettings) -> str:
 def _spelt(value: Any) -> str:
     if isinstance(value, str):
         return value
+    if isinstance(value, tuple):  # of files
+        return ",".join(value)
     whole = isinstance(value, float) and value.is_integer()
     return json.dumps(int(value) if whole else value, default=str)

@@ -248,22 +248,24 @@ def _told_of_matches(outcome: Outcome) -> dict[str, Any]:
 
 
 def _landmarks(outcome: Outcome) -> dict[str, Any] | None:
-    """The landmarks, by their numbers in the files, and how far they are apart: as the files are, and in the end."""
-    pair, landmarks = outcome.pair, outcome.pair.landmarks
-    if landmarks is None:
+    """The landmarks, by their numbers in the files or by their positions, how far they are apart, as the files are and
+    in the end, and what pinning them bent."""
+    pair, landmarks, ended = outcome.pair, outcome.pair.landmarks, outcome.measured.landmarks
+    if landmarks is None or ended is None:
         return None
-    before, after = (
-        landmarks.distances(points, pair.reference_file.points) for points in (pair.source_file.points, outcome.points)
-    )
-    numbers = pair.source_file.rows[landmarks.points[:, 0]], pair.reference_file.rows[landmarks.points[:, 1]]
-    names = ("source", "reference", "weight", "before", "after")
-    rows = zip(*(values.tolist() for values in (*numbers, landmarks.weights, before, after)), strict=True)
+    before, (here, there) = landmarks.before, landmarks.places.swapaxes(0, 1)
+    if landmarks.points is not None:
+        here, there = pair.source_file.rows[landmarks.points[:, 0]], pair.reference_file.rows[landmarks.points[:, 1]]
+    after = [length for _, length in ended.each]
+    values = landmarks.names, here.tolist(), there.tolist(), landmarks.weights.tolist(), before.tolist(), after
+    names = ("name", "source", "reference", "weight", "before", "after")
     return {
-        "count": len(before),
+        "count": ended.count,
         "median_before": float(np.median(before)),
-        "median": float(np.median(after)),
-        "max": float(after.max()),
-        "pairs": [dict(zip(names, row, strict=True)) for row in rows],
+        "median": ended.median,
+        "max": ended.largest,
+        "pairs": [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)],
+        "pinned": None if outcome.measured.pinned is None else asdict(outcome.measured.pinned),
     }
 
 
@@ -349,6 +351,9 @@ def _page(settings: ScanSettings, outcome: Outcome, contents: dict[str, Any], pa
         Table("Verdict", pd.DataFrame({"what was found": said})),
         Table("Numbers, in the reference's units", pd.DataFrame(list(numbers.items()), columns=["what", "value"])),
     ]
+    if contents["landmarks"] is not None:
+        each = pd.DataFrame(contents["landmarks"]["pairs"])[["name", "before", "after"]]
+        tables.append(Table("Landmarks, distances in the reference's units", each))
     caption = (
         "Before and after, by the menu; drag to turn, click in the legend to hide. By distance: what is orange or red "
         f"lies farther than {BEYOND:g} spacings of the reference from the other set."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from pwan.normalisation import EXTENT_RATIO
 from pwan.pointfiles import PointFile, read_points
 from pwan.randomness import numpy_generator
 from pwan.scans.attributes import OfBoth, of_rows, read_attributes
-from pwan.scans.landmarks import Landmarks, locate, read_landmarks
+from pwan.scans.landmarks import Landmarks, find_landmarks
 from pwan.scans.settings import LIMIT, ScanSettings
 from pwan.shapes.surface import sample_surface
 from pwan.weights import even_weights
@@ -33,7 +33,7 @@ class Pair:
         reference: (q, D) the points that are registered: all of the file's, or a random part.
         reference_rows: (q,) their numbers among the file's points.
         notes: what was decided on the way, in sentences that name the file.
-        landmarks: all of their points are registered; None without any.
+        landmarks: all of their points are registered, where they are points; None without any.
         source_weights: (r,) of the registered points, of mean 1; None where each counts once.
         reference_weights: (q,), the same of the reference.
         attributes: of the registered points of both sets, by name; None where none are asked for.
@@ -103,10 +103,10 @@ def read_pair(settings: ScanSettings) -> Pair:
             "units in both. Convert one of them, or look for the scale with scale=true"
         )
     carried = read_attributes(settings, source, reference, notes)
-    rows_in_files, weights = np.empty((0, 2), dtype=np.int64), np.empty(0)
-    if settings.landmarks is not None:
-        listed = read_landmarks(settings.landmarks)
-        rows_in_files, weights = locate(listed, settings.landmarks, source, reference, notes)
+    landmarks = find_landmarks(settings, source, reference, notes)
+    rows_in_files = np.empty((0, 2), dtype=np.int64)
+    if landmarks is not None and landmarks.points is not None:
+        rows_in_files = landmarks.points
     rows: np.ndarray | None
     if settings.sample is not None:
         if source.triangles is None or not len(source.triangles) or d != 3:
@@ -123,7 +123,8 @@ def read_pair(settings: ScanSettings) -> Pair:
         y_rows = np.searchsorted(rows, rows_in_files[:, 0])
     staying, staying_rows = _part(reference, settings.seed, "reference", notes, rows_in_files[:, 1])
     registered = np.column_stack((y_rows, np.searchsorted(staying_rows, rows_in_files[:, 1])))
-    landmarks = Landmarks(rows_in_files, weights, registered) if len(rows_in_files) else None
+    if landmarks is not None and len(rows_in_files):
+        landmarks = replace(landmarks, registered=registered)
     y_weights = _weights(source, settings.source_weights, rows, settings.method, notes)
     x_weights = _weights(reference, settings.reference_weights, staying_rows, settings.method, notes)
     if carried is not None and rows is not None:

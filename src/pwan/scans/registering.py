@@ -32,7 +32,7 @@ from pwan.scans.pair import Pair, doubtful_units, read_pair
 from pwan.scans.settings import ScanSettings
 from pwan.trust.left import left_behind, where
 from pwan.trust.measuring import measured
-from pwan.trust.verdict import BOTH, SLID, LandmarkResidual, judge
+from pwan.trust.verdict import BOTH, SLID, judge
 
 # |log| of lengths between neighbours up to which a registration of all of the smaller set may stand against an estimate
 # that matches less: right ones of the packaged pairs that serve for tuning were below .52, two cropped shapes forced
@@ -93,19 +93,18 @@ def register_pair(
         by_distance = settings.type_of_method() == "distance"
         mass, distance = (None, limits.distance) if by_distance else (limits.mass, None)
 
-    def run(source: np.ndarray, mass: float | None, start: Start | None = start) -> Any:
-        return _run(settings, pair, source, start, mass, distance, observer)
+    def run(source: np.ndarray, mass: float | None) -> Any:
+        return _run(settings, pair, start, source, mass, distance, observer)
 
     result, mass, limits = _match(settings, pair, moved, mass, limits, run, tell)
     check = _check_sliding(settings, pair, moved, result)
     if check is not None and check.ratio < SLID and settings.init == "auto" and pair.landmarks is None:
         nearer = check.start
         tell(f"it has slid along the reference, so once more, {nearer.reason} ...")
-        whole = nearer if start is None else start.then(nearer)
-        second_result = run(nearer.apply(moved), mass, whole)
+        second_result = run(nearer.apply(moved), mass)
         second_check = _check_sliding(settings, pair, moved, second_result)
         if second_check is not None and second_check.ratio > check.ratio:
-            start, result, check = whole, second_result, second_check
+            start, result, check = nearer if start is None else start.then(nearer), second_result, second_check
     slide_ratio = None if check is None else check.ratio
     return _outcome(settings, pair, start, limits, mass, distance, result, doubt, slide_ratio, began)
 
@@ -113,13 +112,14 @@ def register_pair(
 def _run(
     settings: ScanSettings,
     pair: Pair,
-    source: np.ndarray,
     start: Start | None,
+    source: np.ndarray,
     mass: float | None,
     distance: float | None,
     observer: Observer | None,
 ) -> Any:
-    """One registration of the pair, its source at the start, by which its normals are turned."""
+    """One registration of the pair; ``source`` is where the start, and perhaps another one (without landmarks and
+    attributes), has put it."""
     of_source, of_reference = (None, None) if pair.attributes is None else pair.attributes
     if start is not None and of_source is not None and NORMALS in of_source:
         of_source = {**of_source, NORMALS: of_source[NORMALS] @ start.rotation}
@@ -128,7 +128,8 @@ def _run(
         pair.reference,
         mass=mass,
         distance=distance,
-        landmarks=None if pair.landmarks is None else pair.landmarks.for_register,
+        landmarks=None if pair.landmarks is None else pair.landmarks.for_register(start),
+        pinned=settings.pinned,
         source_faces=pair.source_faces,
         reference_faces=pair.reference_faces,
         source_weights=pair.source_weights,
@@ -186,7 +187,7 @@ def _mass(settings: ScanSettings, pair: Pair) -> float | None:
     """The mass in registered points, where one is given; it is stated in points of the source's file.
 
     Raises:
-        ValueError: more than can be matched; or all of the file is to be moved by a method that cannot.
+        ValueError: more than can be matched; or all of the file, or landmarks, are to be moved by a method that cannot.
     """
     method = settings.chosen()
     free = getattr(method, "parametrisation", "modes") == "free" and getattr(method, "transform", "") == "nonrigid"
@@ -194,6 +195,11 @@ def _mass(settings: ScanSettings, pair: Pair) -> float | None:
         raise ValueError(
             f"with parametrisation=free only the points that are registered can be moved, but {pair.source_file.path} "
             "has more; take method.parametrisation=modes"
+        )
+    if free and (settings.pinned or (pair.landmarks is not None and pair.landmarks.points is None)):
+        raise ValueError(
+            "with parametrisation=free the transform is known at the source's points alone, so that landmarks must be "
+            "numbers of points and cannot be pinned; take method.parametrisation=modes"
         )
     if settings.mass is None:
         return None
@@ -213,7 +219,7 @@ def _start(settings: ScanSettings, pair: Pair, mass: float | None) -> Start | No
     rotation, landmarks = settings.init == "auto", pair.landmarks
     if landmarks is not None:
         sought: dict[str, bool] = {"rotation": rotation, "scale": settings.scale}
-        start = start_by_landmarks(pair.source, pair.reference, landmarks.registered, landmarks.weights, **sought)
+        start = start_by_landmarks(pair.source, pair.reference, landmarks.for_start, landmarks.weights, **sought)
         if start is not None:
             return start
     return find_start(
@@ -281,7 +287,7 @@ def _outcome(
         at_bound=limits is not None and mass is not None and mass >= smaller * ROUNDED,
         doubt=doubt,
         estimated=limits is not None,
-        landmarks=_landmarks(pair, points),
+        landmarks=pair.landmarks and pair.landmarks.ended(points, transform, start),
         slide_ratio=slide_ratio,
     )
     masses = np.ones(len(pair.source)) if pair.source_weights is None else pair.source_weights
@@ -333,16 +339,6 @@ def _check_sliding(settings: ScanSettings, pair: Pair, moved: np.ndarray, result
         return None
     mass = float(result.matched.sum())
     return check_sliding(moved, pair.reference, result.transformed, mass=mass, seed=settings.seed)
-
-
-def _landmarks(pair: Pair, points: np.ndarray) -> LandmarkResidual | None:
-    """Where the landmarks ended, for all of the source's points (N, D), moved."""
-    if pair.landmarks is None:
-        return None
-    distances = pair.landmarks.distances(points, pair.reference_file.points)
-    y_row, x_row = pair.landmarks.points[distances.argmax()]
-    farthest = f"source {pair.source_file.rows[y_row]} and reference {pair.reference_file.rows[x_row]}"
-    return LandmarkResidual(len(distances), float(np.median(distances)), float(distances.max()), farthest)
 
 
 def _weights(matched: np.ndarray, distance: np.ndarray, mass: float | None, masses: np.ndarray) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from pwan import methods
@@ -34,10 +35,12 @@ class ScanSettings:
         mass: how many points of the source's file are to be matched (the paper's m). Give mass or distance, not both;
             with neither the mass is estimated.
         distance: how far a point may be matched (the paper's h), in the reference's units.
-        landmarks: a text file with a landmark (a known pair of points) a line: source, reference and, if there, weight.
-            Points go by their numbers in the files, from 0. Landmarks pull softly. Three in 3-D that are not on one
-            line, or two different ones in 2-D, give the start as well: not with init="none", but with scale=True they
-            then give the scale and the shift alone.
+        landmarks: a text file with a landmark (a known pair of points) a line, as numbers of points from 0 (source,
+            reference and, if there, weight) or as positions (x,y,z,x,y,z); or two files of named points, of the source
+            and of the reference, matched by name ("a.fcsv,b.fcsv" or a tuple): text, .fcsv, .mrk.json or .pp. Landmarks
+            pull softly. Three in 3-D that are not on one line, or two different ones in 2-D, give the start as well:
+            not with init="none", but with scale=True they then give the scale and the shift alone.
+        pinned: bring the landmarks together in the end, as ``pinned`` of :func:`pwan.register`.
         init: "auto" looks for a rotation and a shift to start from, and leaves sets alone that are near each other;
             "none" starts from the files as they are.
         scale: look for a scale too (and a shift, also with init="none"), for files in different units.
@@ -73,7 +76,8 @@ class ScanSettings:
     output: str = "registered"
     mass: float | None = None
     distance: float | None = None
-    landmarks: str | None = None
+    landmarks: str | tuple[str, ...] | None = None
+    pinned: bool = False
     init: Literal["auto", "none"] = "auto"
     scale: bool = False
     sample: int | None = None
@@ -104,6 +108,13 @@ class ScanSettings:
             raise ValueError(f"method {self.method} matches all of both sets; leave mass and distance out")
         if self.landmarks is not None:
             methods.check_landmarks(self.method)
+            if not 1 <= len(self.landmark_files) <= 2:
+                raise ValueError(
+                    "landmarks must be one file of pairs, or two of named points, source and reference, got "
+                    f"{len(self.landmark_files)}: {', '.join(self.landmark_files)}"
+                )
+        elif self.pinned:
+            raise ValueError("pinned brings landmarks together, and there are none; give landmarks=, or leave it out")
         if "even" in (self.source_weights, self.reference_weights):
             methods.check_weights(self.method)
         if self.attributes or self.labels:
@@ -112,6 +123,15 @@ class ScanSettings:
                 raise ValueError("attributes are of the file's points, but sample= draws others; leave one of both out")
         elif self.attribute_weight is not None:
             raise ValueError("attribute_weight is given without attributes; name columns with attributes= or labels=")
+
+    @property
+    def landmark_files(self) -> tuple[str, ...]:
+        """The one file of pairs, or the two of named points; empty without landmarks. A comma parts two files where no
+        file has the whole as its name."""
+        if self.landmarks is None or isinstance(self.landmarks, tuple):
+            return self.landmarks or ()
+        whole = "," not in self.landmarks or Path(self.landmarks).exists()
+        return (self.landmarks,) if whole else tuple(part.strip() for part in self.landmarks.split(","))
 
     def chosen(self) -> Any:
         """The method's settings, checked."""

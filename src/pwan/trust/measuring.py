@@ -67,6 +67,7 @@ def measured(
         "beyond": beyond,
         "choice": result.choice,
         "mislabelled": _mislabelled(reference, result),
+        "pinned": getattr(result, "pinned", None),
         "signs": found,
         "confidence": confidence(found),
     }

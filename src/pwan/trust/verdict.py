@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,7 @@ from scipy.spatial import KDTree
 
 from pwan.begin.estimate import ESTIMATE
 from pwan.registration.flexibility import TORN, Fit
+from pwan.registration.pinning import Pinning
 from pwan.trust.confidence import reasons
 from pwan.trust.signs import Signs
 
@@ -40,6 +42,7 @@ SURE = 0.8  # probability of being right from which on a registration is called 
 # Matched points whose nearest one has another label, from which on that is a warning: of benchmarks/attributes.py right
 # results have up to 5%, from points beside a border, and wrong ones mostly more than 10%.
 MISLABELLED = 0.1
+TOLD = 8  # landmarks that are told by name, the farthest first
 TAIL = 6.0  # 95th percentile of the matched points' distances over their median: something was matched by force
 
 
@@ -52,12 +55,14 @@ class LandmarkResidual:
         median: of their distances, input units.
         largest: of their distances, input units.
         farthest: which landmark that is, in words.
+        each: the name and the distance of each, where they are to be told.
     """
 
     count: int
     median: float
     largest: float
     farthest: str
+    each: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,7 @@ class Measured:
         turn_open: the search turned or shifted the source, and a start that is turned otherwise fits about as well.
         estimated: nobody said how much is to be matched.
         landmarks: where the landmarks ended; None without any.
+        pinned: what pinning them bent; None where they were not pinned.
         slide_ratio: see :class:`pwan.begin.sliding.SlidingCheck`; None where it was not checked.
         unevenness: see :func:`unevenness`.
         fit: how near both sets lie to each other, and how far the source is stretched; None where it was not measured.
@@ -102,6 +108,7 @@ class Measured:
     turn_open: bool = False
     estimated: bool = False
     landmarks: LandmarkResidual | None = None
+    pinned: Pinning | None = None
     slide_ratio: float | None = None
     unevenness: float = 1.0
     fit: Fit | None = None
@@ -155,8 +162,11 @@ def judge(measured: Measured) -> Verdict:
     elif ratio > NEAR:
         sentences.append("that is a loose fit")
     misplaced = measured.landmarks is not None and _judge_landmarks(
-        measured.landmarks, measured.spacing, sentences, warnings
+        measured.landmarks, measured.spacing, measured.pinned is not None, sentences, warnings
     )
+    if measured.pinned is not None:
+        names = () if measured.landmarks is None else tuple(name for name, _ in measured.landmarks.each)
+        _judge_pinning(measured.pinned, names, measured.spacing, sentences, warnings)
     if measured.of_smaller < ESTIMATE.little:
         warnings.append(f"only {measured.of_smaller:.0%} of the smaller set has partners: too little to go by")
     elif measured.estimated and measured.of_smaller < HALF:
@@ -242,12 +252,16 @@ def _judge_fit(fit: Fit, all_matched: bool, warnings: list[str]) -> None:
         )
 
 
-def _judge_landmarks(residual: LandmarkResidual, spacing: float, sentences: list[str], warnings: list[str]) -> bool:
+def _judge_landmarks(
+    residual: LandmarkResidual, spacing: float, pinned: bool, sentences: list[str], warnings: list[str]
+) -> bool:
     """Add what the landmarks show; returns whether it is a warning."""
     sentences.append(
         f"the {residual.count} landmarks end at a median distance of {residual.median:.4g}, "
         f"{residual.median / spacing:.2g} times the spacing of the reference's points"
     )
+    if residual.each and not pinned:
+        sentences.append(f"landmarks: {_falling(residual.each)}")
     if residual.median > FAR * spacing:
         warnings.append(
             f"the landmarks end {residual.median / spacing:.2g} spacings apart: is the transform too stiff for them, "
@@ -258,6 +272,36 @@ def _judge_landmarks(residual: LandmarkResidual, spacing: float, sentences: list
             f"a landmark ends {residual.largest / spacing:.2g} spacings apart, {residual.farthest}: is it right?"
         )
     return max(residual.median, residual.largest) > FAR * spacing
+
+
+def _falling(each: Iterable[tuple[str, float]]) -> str:
+    """Landmarks and their distances, the farthest first."""
+    falling = sorted(each, key=lambda one: -one[1])
+    more = f"; and {len(falling) - TOLD} nearer ones" if len(falling) > TOLD else ""
+    return "; ".join(f"{name} {length:.4g}" for name, length in falling[:TOLD]) + more
+
+
+def _judge_pinning(
+    pinned: Pinning, names: tuple[str, ...], spacing: float, sentences: list[str], warnings: list[str]
+) -> None:
+    """Add what pinning the landmarks bent."""
+    if not pinned.width:
+        sentences.append("the landmarks were together already: pinning them moved nothing")
+        return
+    sentences.append(
+        f"pinning the {len(pinned.before)} landmarks moved points by up to {pinned.largest:.4g}, "
+        f"{pinned.largest / spacing:.2g} times the spacing of the reference's points, and changed lengths between "
+        f"neighbours by up to {np.expm1(pinned.stretch):.0%}"
+    )
+    if names:
+        sentences.append(f"until then the landmarks were apart: {_falling(zip(names, pinned.before, strict=True))}")
+    if pinned.folded:
+        warnings.append(
+            f"pinning the landmarks folds the map at {pinned.folded} of the places around them: two of them that lie "
+            "near each other contradict each other, or one is wrong"
+        )
+    elif pinned.largest > FAR * spacing or pinned.stretch > TORN:
+        warnings.append("pinning the landmarks bent much: is one of them wrong, or the transform too stiff for them?")
 
 
 def unevenness(
