@@ -501,3 +501,22 @@ def test_a_misspelt_argument_suggests_the_right_one(pair: tuple[np.ndarray, np.n
 def test_methods_are_found(name: str) -> None:
     assert name in methods.names()
     assert methods.settings(name) == methods.find(name).Settings()
+
+
+def test_a_registration_begins_at_the_guess(pair: tuple[np.ndarray, np.ndarray]) -> None:
+    source, reference = pair
+    there = source[:, [1, 0, 2]] * [1, -1, 1] + 0.3  # a quarter turn and a shift
+    still: dict[str, Any] = {**FAST, "steps": 0, "transform": "rigid", "refinement": "none"}
+    result = register(source, reference, guess=there, **still)
+    np.testing.assert_allclose(result.transformed, there, atol=1e-4)
+    both = register(np.stack((source, source)), np.stack((reference, reference)), guess=[there, source], **still)
+    np.testing.assert_allclose(both.transformed, [there, source], atol=1e-4)
+    with pytest.raises(ValueError, match=r"guess must have the shape of source \(1, 48, 3\), got \(1, 47, 3\)"):
+        register(source, reference, guess=there[:-1])
+
+
+def test_an_estimated_mass_is_that_of_the_guess(pair: tuple[np.ndarray, np.ndarray]) -> None:
+    source, reference = pair
+    away = np.array([50.0, 0.0, 0.0])
+    result = register(source + away, reference, guess=source, mass="auto", **FAST)
+    assert result.matched.sum() == int(np.ceil(estimate_limits(source, reference).mass))

@@ -8,7 +8,9 @@ import re
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 
@@ -87,3 +89,18 @@ def test_what_attributes_are_worth(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     assert [line.split(" | ")[0] for line in said[2:]] == [
         *("| row 100", "| sheet 100", "| **row**, median", "| **sheet**, median")
     ]
+
+
+def test_frames_between_two_poses_and_the_errors_in_them(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frames = script("frames", monkeypatch)
+    vertices = np.random.default_rng(0).normal(size=(4, 3))
+    faces = np.array([[0, 1, 2], [0, 2, 3], [0, 3, 1], [1, 3, 2]])
+    turns = [Rotation.from_rotvec([0.0, 0.0, angle]) for angle in (0.0, 0.7, 1.4)]
+    way = frames.between(vertices, turns[2].apply(vertices), faces, np.array([0.0, 0.5, 1.0]))
+    centred = vertices - vertices.mean(0)
+    np.testing.assert_allclose(way - way.mean(1, keepdims=True), [turn.apply(centred) for turn in turns], atol=1e-6)
+    frames.main(["body_turn", "--frames", "2", "--points", "30", "--ways", "straight", "--spoilt"])
+    row = capsys.readouterr().out.splitlines()[-1]
+    assert re.fullmatch(r"\| straight \| \d+\.\d\?? \| \d+ \|", row)

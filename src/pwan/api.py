@@ -20,10 +20,10 @@ from pwan.arrays import (
     Numbers,
     NumpyPoints,
     Points,
+    faces_of,
     floating_type,
     points_of,
     real_array,
-    to_faces,
     to_numpy,
     to_points,
 )
@@ -149,6 +149,7 @@ def register(
     distance: Numbers | None = ...,
     landmarks: Landmarks | None = ...,
     pinned: bool = ...,
+    guess: Points | None = ...,
     source_faces: ArrayLike | None = ...,
     reference_faces: ArrayLike | None = ...,
     source_weights: ArrayLike | Tensor | Literal["even"] | None = ...,
@@ -175,6 +176,7 @@ def register(
     distance: Numbers | None = ...,
     landmarks: Landmarks | None = ...,
     pinned: bool = ...,
+    guess: Points | None = ...,
     source_faces: ArrayLike | None = ...,
     reference_faces: ArrayLike | None = ...,
     source_weights: ArrayLike | Tensor | Literal["even"] | None = ...,
@@ -200,6 +202,7 @@ def register(
     distance: Numbers | None = None,
     landmarks: Landmarks | None = None,
     pinned: bool = False,
+    guess: Points | None = None,
     source_faces: ArrayLike | None = None,
     reference_faces: ArrayLike | None = None,
     source_weights: ArrayLike | Tensor | Literal["even"] | None = None,
@@ -237,6 +240,8 @@ def register(
         pinned: bring each pair together in the end, to 1e-6 of the radius, by a small smooth correction that
             ``result.transform`` includes; ``result.pinned`` (a :class:`pwan.registration.pinning.Pinning`) and
             ``result.warnings`` say what it bent. A rigid or affine result is then no longer one.
+        guess: where the source's points may belong, as (r, D) or (B, r, D), for example where an earlier frame led.
+            PWAN begins from there and measures its energy against the source as given; other methods leave it out.
         source_faces: (F, 3) rows of the source's points, the triangles of its mesh, or (B, F, 3); None for those of the
             object that was given as the source (``faces`` or ``triangles``), if any. The geodesic kernel
             (``kernel="geodesic"``) goes along their edges, else from neighbour to neighbour.
@@ -287,7 +292,7 @@ def register(
     """
     _check_names(method, options)
     chosen = methods.settings(method, options, over=settings)
-    faces = (to_faces("source", source, source_faces), to_faces("reference", reference, reference_faces))
+    faces = (faces_of("source", source, source_faces), faces_of("reference", reference, reference_faces))
     source, reference = points_of(source), points_of(reference)
     y, x = to_points("source", source), to_points("reference", reference)
     if y.ndim != x.ndim:
@@ -299,7 +304,9 @@ def register(
     y_faces, x_faces = (
         None if f is None else f.expand(len(points), -1, -1) for f, points in zip(faces, (y, x), strict=True)
     )
-    problem = RegistrationProblem(y, x, source_faces=y_faces, reference_faces=x_faces)  # checks them
+    there = None if guess is None else to_points("guess", points_of(guess))
+    there = there[None] if there is not None and there.ndim == 2 else there
+    problem = RegistrationProblem(y, x, source_faces=y_faces, reference_faces=x_faces, guess=there)  # checks them
     problem = replace(
         problem,
         source_weights=to_weights("source_weights", source_weights, y, y_faces),
@@ -370,7 +377,7 @@ def _check_space(chosen: Any, extra: int, pinned: bool, problem: RegistrationPro
 def _estimated(problem: RegistrationProblem, seed: int) -> float:
     """The mass of one problem."""
     a, b = (None if weights is None else weights[0] for weights in problem.masses)
-    y, x = problem.source[0], problem.reference[0]
+    y, x = (problem.source if problem.guess is None else problem.guess)[0], problem.reference[0]
     return estimate_limits(y, x, source_weights=b, reference_weights=a, seed=seed).mass
 
 

@@ -58,6 +58,27 @@ def to_points(name: str, points: Any) -> Tensor:
     return torch.from_numpy(np.array(array, dtype=np.float64, order="C"))
 
 
+def faces_of(name: str, given: Any, faces: Any) -> Tensor | None:
+    """The triangles of one set (1 or B, F, 3), told or those of the object that was given for its points.
+
+    Raises:
+        ValueError: no array of whole numbers of that shape.
+    """
+    if faces is None and not isinstance(given, (Tensor, np.ndarray)):
+        both = [found for name in ("faces", "triangles") if (found := getattr(given, name, None)) is not None]
+        # of a PointFile the faces may have more corners; of trimesh the triangles are the corners' coordinates
+        faces = next((found for found in both if np.ndim(found) == 2 and np.shape(found)[1] == 3), (*both, None)[0])
+    if faces is None:
+        return None
+    array = real_array(f"{name}_faces", faces)
+    if array.ndim not in (2, 3) or array.shape[-1] != 3 or not (array % 1 == 0).all():
+        raise ValueError(
+            f"{name}_faces must be whole numbers (F, 3), rows of its points, got {array.dtype} of shape {array.shape}"
+        )
+    rows = torch.from_numpy(array.astype(np.int64))
+    return None if not rows.numel() else rows if rows.ndim == 3 else rows[None]
+
+
 def real_array(name: str, values: Any, kinds: str = "iuf") -> np.ndarray:
     """Real numbers of any kind and shape as a numpy array: the array itself, or the numbers of a tensor or of lists.
 
@@ -86,27 +107,6 @@ def real_array(name: str, values: Any, kinds: str = "iuf") -> np.ndarray:
     if array.dtype.kind not in kinds:
         raise ValueError(f"{name} must be an array of real numbers, got one of {array.dtype} and shape {array.shape}")
     return array
-
-
-def to_faces(name: str, given: Any, faces: Any) -> Tensor | None:
-    """The triangles of one set (1 or B, F, 3), told or those of the object that was given for its points.
-
-    Raises:
-        ValueError: no array of whole numbers of that shape.
-    """
-    if faces is None and not isinstance(given, (Tensor, np.ndarray)):
-        both = [found for name in ("faces", "triangles") if (found := getattr(given, name, None)) is not None]
-        # of a PointFile the faces may have more corners; of trimesh the triangles are the corners' coordinates
-        faces = next((found for found in both if np.ndim(found) == 2 and np.shape(found)[1] == 3), (*both, None)[0])
-    if faces is None:
-        return None
-    array = real_array(f"{name}_faces", faces)
-    if array.ndim not in (2, 3) or array.shape[-1] != 3 or not (array % 1 == 0).all():
-        raise ValueError(
-            f"{name}_faces must be whole numbers (F, 3), rows of its points, got {array.dtype} of shape {array.shape}"
-        )
-    rows = torch.from_numpy(array.astype(np.int64))
-    return None if not rows.numel() else rows if rows.ndim == 3 else rows[None]
 
 
 def floating_type(*sets: Any) -> torch.dtype:

@@ -7,7 +7,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from pwan import shapes
-from pwan.begin.landmark_start import start_by_landmarks
+from pwan.begin.landmark_start import start_by_landmarks, start_towards
 
 
 @pytest.mark.parametrize("d", [2, 3])
@@ -72,3 +72,14 @@ def test_a_start_by_landmarks_weighs_them_and_leaves_alone_what_is_near() -> Non
     assert near is not None and not near.changed and "kept as given" in near.reason
     line = np.column_stack((np.arange(50.0), np.zeros((50, 2))))
     assert start_by_landmarks(line, reference, landmarks) is None  # which way to turn about the line is open
+
+
+def test_a_start_towards_places_leaves_the_bending_alone() -> None:
+    generator = np.random.default_rng(0)
+    points = generator.normal(size=(50, 3))
+    turn = Rotation.from_rotvec([0.0, 0.3, 0.1])
+    start = start_towards(points, turn.apply(points) + [1.0, 0.0, 0.0])
+    assert start is not None and start.scale == 1.0 and start.reason == "where the last trusted frame led"
+    np.testing.assert_allclose(start.apply(points), turn.apply(points) + [1.0, 0.0, 0.0], atol=1e-12)
+    shifted = start_towards(points, 2.0 * points + [1.0, 0.0, 0.0], rotation=False, scale=True)
+    assert shifted is not None and shifted.scale == pytest.approx(2.0)

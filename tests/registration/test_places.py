@@ -132,3 +132,13 @@ def test_what_cannot_be_landmarks_is_refused(case: str) -> None:
 def test_a_free_displacement_knows_no_position() -> None:
     with pytest.raises(ValueError, match="a landmark at a position needs a transform of all of space"):
         register(POINTS[:100], POINTS[100:220], landmarks=(PLACES, GOALS), method="pwan_paper")
+
+
+def test_beside_positions_a_guess_says_of_each_place_what_it_says_of_the_nearest_point() -> None:
+    source = torch.tensor([[[0.0, 0.0], [4.0, 0.0], [0.0, 9.0]]], dtype=torch.float64)
+    moved = torch.tensor([[[1.0, 0.0], [0.0, 3.0], [0.0, 0.0]]], dtype=torch.float64)
+    problem = RegistrationProblem(source, source + 1, guess=source + moved)
+    places = np.array([[3.0, 1.0, 4.0, 4.0]])
+    with_one, extra = with_landmarks(problem, places, single=True)
+    assert extra == 1 and with_one.guess is not None
+    assert with_one.guess[0].tolist() == [[1.0, 0.0], [4.0, 3.0], [0.0, 9.0], [3.0, 4.0]]

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from omegaconf import OmegaConf
 from tqdm import tqdm
@@ -23,6 +23,7 @@ from yaml import YAMLError
 import pwan
 from pwan import methods, scans
 from pwan.app.messages import backslash_words, yaml_words
+from pwan.app.own_frames import frames_of
 from pwan.app.tasks import REGISTER
 from pwan.exit_codes import FAILED, OK, WRONG_INPUT
 from pwan.files import words
@@ -32,14 +33,21 @@ from pwan.scans import ScanSettings
 from pwan.scans.folder import check_output
 from pwan.settings import build_settings, nearest
 
+if TYPE_CHECKING:  # torch takes seconds to load
+    from pwan.problem import Observer
+
 TASK = f"task={REGISTER}"
 METHOD = "method."
+SEQUENCE = ("--sequence", "sequence=true")
 USAGE = """\
 pwan register SOURCE REFERENCE [key=value ...]
 python run.py task=register source=SOURCE reference=REFERENCE [key=value ...]
+pwan register FRAMES --sequence [key=value ...]
 
 Moves the points of SOURCE onto those of REFERENCE (PLY, OBJ, OFF, STL, PCD, LAS, LAZ, text, NPY, NPZ, MAT,
 SWC, 3D Slicer's .mrk.json and .fcsv; .gz too).
+With --sequence (or sequence=true) the first of the FRAMES (files, a folder or a pattern), or source=TEMPLATE, is led
+through all of them.
 
   output=registered      the folder for the results: the moved file, result.json, matches.csv, report.html
   mass=400               how many points of SOURCE have a partner; estimated where neither it nor distance is given
@@ -79,15 +87,15 @@ def main(arguments: Sequence[str]) -> int:
     if "--version" in arguments:
         print(f"pwan {pwan.__version__}")
         return OK
+    sequence = any(argument in SEQUENCE for argument in arguments)
+    kept = "The frames that are done are kept, and the same command goes on." if sequence else "Nothing was written."
     try:
-        settings = parse(arguments)
-        _check_early(settings)
         with warnings.catch_warnings(), ExitStack() as stack:
             warnings.filterwarnings("ignore", message="the extents differ")  # said already, in words for files
             bar = stack.enter_context(progress_bar(seconds_between=0.5 if sys.stderr.isatty() else 15))
-            outcome = scans.register_files(settings, tell=lambda text: tqdm.write(_as_settings(text)), observer=bar)
+            return (_sequence if sequence else _pair)(arguments, bar, stack)
     except KeyboardInterrupt as stop:
-        print("\nStopped. Nothing was written.", file=sys.stderr)
+        print(f"\nStopped. {kept}", file=sys.stderr)
         return code_of(stop)
     except (ValueError, OSError, ImportError) as error:  # ImportError: a method's own package
         print(f"error: {_words(error)}", file=sys.stderr)
@@ -97,8 +105,16 @@ def main(arguments: Sequence[str]) -> int:
         return FAILED
     except Exception:
         traceback.print_exc()
-        print("error: this is a fault of pwan; nothing was written", file=sys.stderr)
+        print(f"error: this is a fault of pwan. {kept}", file=sys.stderr)
         return FAILED
+
+
+def _pair(arguments: Sequence[str], bar: Observer, stack: ExitStack) -> int:
+    """Register two files; the bar is closed with the stack before the verdict is told."""
+    settings = parse(arguments)
+    _check_early(settings)
+    with stack:
+        outcome = scans.register_files(settings, tell=_tell, observer=bar)
     print()
     for sentence in outcome.verdict.sentences:
         print(f"- {sentence}")
@@ -114,6 +130,31 @@ def main(arguments: Sequence[str]) -> int:
         if path.exists():
             print(f"  {path.resolve()}")
     return FAILED if outcome.measured.failed else OK
+
+
+def _sequence(arguments: Sequence[str], bar: Observer, stack: ExitStack) -> int:
+    """Lead one file through frames."""
+    frames, settings = parse_sequence(arguments)
+    settings.chosen()
+    for file in (settings.source, *frames):
+        Path(file).stat()
+    from pwan.many.frame_files import register_frame_files  # loads torch
+
+    with stack:
+        done = register_frame_files(frames, settings, tell=_tell, observer=bar)
+    doubted = [frame.name for frame in done.frames if not frame.trusted]
+    print()
+    print(f"{len(done.frames) - len(doubted)} of {len(done.frames)} frames are to be trusted.")
+    if doubted:
+        print(f"Not to be trusted: {', '.join(doubted)}")
+    print("\nwritten:")
+    for path in done.written:
+        print(f"  {path.resolve()}")
+    return FAILED if len(doubted) == len(done.frames) - 1 else OK
+
+
+def _tell(text: str) -> None:
+    tqdm.write(_as_settings(text))
 
 
 def parse(arguments: Sequence[str]) -> ScanSettings:
@@ -145,6 +186,8 @@ def parse(arguments: Sequence[str]) -> ScanSettings:
         raise ValueError(f"{positional[-1]!r} is one file too many: source and reference are named already")
     for name, path in zip(free, positional, strict=False):
         given[name] = path
+    if (sequence := given.pop("sequence", "false")) != "false":  # true is taken out before
+        raise ValueError(f"sequence must be true or false, got {sequence!r}")
     if "inputs" in given:
         given = {**_inputs(given.pop("inputs")), **given}
     values: dict[str, Any] = {}
@@ -153,7 +196,7 @@ def parse(arguments: Sequence[str]) -> ScanSettings:
         if key.startswith(METHOD):
             of_method[key.removeprefix(METHOD)] = _plain(value)
         elif key not in known:
-            choices = [*known, "inputs"]
+            choices = [*known, "inputs", "sequence"]
             raise ValueError(f"unknown key {key!r}{nearest(key, choices)}; there are {', '.join(choices)}")
         else:
             text = kinds[key] in (str, str | None) or (key == "landmarks" and not isinstance(value, list))
@@ -162,6 +205,34 @@ def parse(arguments: Sequence[str]) -> ScanSettings:
     if missing:
         raise ValueError(f"no {' and no '.join(missing)} was named; for example: source=a.ply reference=b.ply")
     return build_settings(ScanSettings, {**values, "method_settings": of_method}, owner="register")
+
+
+def parse_sequence(arguments: Sequence[str]) -> tuple[list[str], ScanSettings]:
+    """The frames that the arguments name, in their order, which is told, and the settings for each of them.
+
+    Raises:
+        ValueError: as :func:`parse`, or no frames.
+        OSError: the file of inputs or the folder of frames cannot be read.
+    """
+    rest = [argument for argument in arguments if argument not in SEQUENCE]
+    settings = [argument for argument in rest if "=" in argument and not Path(argument).exists()]
+    given = dict(argument.split("=", 1) for argument in settings)
+    held = _inputs(given["inputs"]) if "inputs" in given else {}
+    named = [argument for argument in rest if argument not in settings]
+    flags = [argument for argument in named if argument.startswith("-")]
+    reference = given.get("reference", held.get("reference"))
+    if not named and reference is not None:
+        named = [str(reference)]
+    elif named and "reference" in given:
+        raise ValueError("frames are named twice, by reference= and without it; leave one of them out")
+    if not named:
+        raise ValueError("no frames were named; for example: pwan register frames/*.ply --sequence")
+    frames, order = ([], "") if flags else frames_of(named)
+    source = given.get("source", held.get("source", frames[0] if frames else ""))
+    others = [argument for argument in settings if not argument.startswith(("source=", "reference="))]
+    parsed = parse([*flags, *others, f"source={source}", f"reference={frames[-1] if frames else ''}"])
+    print(order)
+    return frames, parsed
 
 
 def _check_early(settings: ScanSettings) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -69,3 +70,11 @@ def start_by_landmarks(
         f"average, of {cost_given:.3g} as given"
     )
     return Start(factor, turned, shift, cost, cost_given, True, reason)
+
+
+def start_towards(points: Any, goals: Any, *, rotation: bool = True, scale: bool = False) -> Start | None:
+    """The same where every point (N, D) knows where it may belong, (N, D), as in a frame that follows another one: what
+    is left between them is the bending alone."""
+    pairs = np.arange(len(points))[:, None].repeat(2, 1)
+    start = start_by_landmarks(points, goals, pairs, rotation=rotation, scale=scale)
+    return None if start is None else replace(start, reason="where the last trusted frame led")

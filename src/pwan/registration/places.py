@@ -7,7 +7,7 @@ kernel's modes that is the kernel itself at the position (Nystrom), so that it e
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from scipy.spatial import KDTree
 from torch import Tensor
 
 from pwan.arrays import real_array
+from pwan.deformation.transform import take_rows
 from pwan.problem import Observer, Progress, RegistrationProblem, RegistrationResult
 
 SIDES = ("source", "reference")
@@ -115,9 +116,13 @@ def _cut(progress: Progress, extra: int) -> Progress:
     return replace(progress, transformed=lambda: progress.transformed()[:, :-extra])
 
 
-def _with_points(problem: RegistrationProblem, added: Iterable[Tensor]) -> RegistrationProblem:
+def _with_points(problem: RegistrationProblem, added: Sequence[Tensor]) -> RegistrationProblem:
     """The problem with points without mass behind those of the source and of the reference."""
     changed: dict[str, Any] = {}
+    if problem.guess is not None:  # of a place as of the nearest point
+        rows = [KDTree(y).query(places)[1] for y, places in zip(problem.source.numpy(), added[0].numpy(), strict=True)]
+        moved = take_rows(problem.guess - problem.source, torch.from_numpy(np.stack(rows)))
+        changed["guess"] = torch.cat((problem.guess, added[0] + moved), 1)
     for side, points in zip(SIDES, added, strict=True):
         own = getattr(problem, side)
         masses = getattr(problem, f"{side}_weights")

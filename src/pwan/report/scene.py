@@ -14,6 +14,8 @@ from pwan.report.camera import camera
 from pwan.report.registered import LEFT, REFERENCE, SOURCE, TRUTH, UNMATCHED, Registration
 
 LIMIT = 6000  # points of one set that are shown; more make the page slow, not clearer
+FRAMES_LIMIT = 100_000  # of one set in all frames together, whose figure is one file
+FEWEST_IN_FRAME = 300  # of one set in each frame, however many there are
 MESH_LIMIT = 20_000  # faces, and vertices, of a mesh that is shown as one; of a larger one its points are
 BAR = {"thickness": 12, "len": 0.6, "x": 0, "xanchor": "left"}
 FARTHEST = 6.0  # spacings at which the colours of distances end
@@ -82,6 +84,32 @@ def scene_json(
     return text
 
 
+def frames_json(moved: np.ndarray, frames: Sequence[np.ndarray], names: Sequence[str]) -> str:
+    """A figure with a slider, as :func:`scene_json` gives one: a set in each of several frames.
+
+    Args:
+        moved: (F, N, D) the set in each frame; what is not finite is not shown.
+        frames: F sets (N_k, D), each as it was seen.
+        names: of the frames.
+    """
+    most = max(FEWEST_IN_FRAME, FRAMES_LIMIT // len(frames))
+    traces: list[Any] = []
+    steps: list[dict[str, Any]] = []
+    for number, (there, seen) in enumerate(zip(moved, frames, strict=True)):
+        there = there[np.isfinite(there).all(1)]
+        pair = _points(_thinned(seen, most), REFERENCE, "frame"), _points(_thinned(there, most), SOURCE, "led there")
+        for trace in pair:
+            trace.visible = number == 0
+        traces += pair
+        visible = [at == number for at in range(len(frames)) for _ in pair]
+        label = html.escape(names[number])
+        steps.append({"label": label, "method": "restyle", "args": [{"visible": visible}]})
+    layout = _layout(np.concatenate([*frames, moved[np.isfinite(moved).all(2)]]), frames[0])
+    text = go.Figure(traces, layout).update_layout(sliders=[{"steps": steps, "pad": {"b": 20}}]).to_json()
+    assert text is not None and "</" not in text
+    return text
+
+
 def _figure(views: Sequence[_View], first: int, layout: go.Layout) -> go.Figure:
     """All traces that hold something, and the menu that chooses between the views."""
     owner = [number for number, view in enumerate(views) for trace in view.traces if len(trace.x)]
@@ -101,9 +129,9 @@ def _figure(views: Sequence[_View], first: int, layout: go.Layout) -> go.Figure:
     return go.Figure(traces, layout).update_layout(updatemenus=[menu])
 
 
-def _thinned(points: np.ndarray) -> np.ndarray:
-    """Every k-th row of an array (N, ...), at most ``LIMIT``."""
-    return points[:: -(-len(points) // LIMIT)]
+def _thinned(points: np.ndarray, most: int = LIMIT) -> np.ndarray:
+    """Every k-th row of an array (N, ...), at most so many."""
+    return points[:: max(1, -(-len(points) // most))]
 
 
 def _matched(registration: Registration, reference: np.ndarray, truth: np.ndarray | None) -> _View:

@@ -19,7 +19,7 @@ from pwan.api import register
 from pwan.attributes import NORMALS
 from pwan.begin.alignment import SEARCH, find_start
 from pwan.begin.estimate import Limits, estimate_limits, spacing_of
-from pwan.begin.landmark_start import start_by_landmarks
+from pwan.begin.landmark_start import start_by_landmarks, start_towards
 from pwan.begin.sliding import SlidingCheck, check_sliding
 from pwan.begin.start import Start
 from pwan.problem import OK, ROUNDED, Observer, RegistrationProblem
@@ -69,23 +69,30 @@ def register_files(settings: ScanSettings, *, tell: Tell = print, observer: Obse
 
 
 def register_pair(
-    settings: ScanSettings, pair: Pair, *, tell: Tell = print, observer: Observer | None = None
+    settings: ScanSettings,
+    pair: Pair,
+    *,
+    guess: np.ndarray | None = None,
+    tell: Tell = print,
+    observer: Observer | None = None,
 ) -> Outcome:
-    """As :func:`register_files`, of a pair that was read; writes nothing."""
+    """As :func:`register_files`, of a pair that was read; writes nothing. With a ``guess`` (r, D), where the registered
+    points of the source may belong, no start is searched: the registration begins there."""
     began = time.perf_counter()
     tell(f"{pair.source_file.path.name}: {len(pair.source_file.points)} points")
     tell(f"{pair.reference_file.path.name}: {len(pair.reference_file.points)} points")
     doubt = "" if settings.scale else doubtful_units(pair.source, pair.reference)
     if doubt:
         tell(f"warning: {doubt}")
-    mass = _mass(settings, pair)
-    if settings.init == "auto" or settings.scale:
+    mass = registered_mass(settings, pair)
+    if guess is None and (settings.init == "auto" or settings.scale):
         tell("looking for a start ...")
-    start = _start(settings, pair, mass)
+    start = _start(settings, pair, mass, guess)
     if start is not None:
         tell(f"start: {start.reason}")
     moved = pair.source if start is None else start.apply(pair.source)
-    limits = _limits(settings, moved, pair)
+    begun = moved if guess is None else guess
+    limits = _limits(settings, begun, pair)
     if limits is not None:
         tell(f"mass: {limits.reason}")
     distance = settings.distance
@@ -94,11 +101,12 @@ def register_pair(
         mass, distance = (None, limits.distance) if by_distance else (limits.mass, None)
 
     def run(source: np.ndarray, mass: float | None) -> Any:
-        return _run(settings, pair, start, source, mass, distance, observer)
+        return _run(settings, pair, start, source, guess, mass, distance, observer)
 
     result, mass, limits = _match(settings, pair, moved, mass, limits, run, tell)
-    check = _check_sliding(settings, pair, moved, result)
-    if check is not None and check.ratio < SLID and settings.init == "auto" and pair.landmarks is None:
+    check = _check_sliding(settings, pair, begun, result)
+    led = guess is not None or pair.landmarks is not None
+    if check is not None and check.ratio < SLID and settings.init == "auto" and not led:
         nearer = check.start
         tell(f"it has slid along the reference, so once more, {nearer.reason} ...")
         second_result = run(nearer.apply(moved), mass)
@@ -114,6 +122,7 @@ def _run(
     pair: Pair,
     start: Start | None,
     source: np.ndarray,
+    guess: np.ndarray | None,
     mass: float | None,
     distance: float | None,
     observer: Observer | None,
@@ -130,6 +139,7 @@ def _run(
         distance=distance,
         landmarks=None if pair.landmarks is None else pair.landmarks.for_register(start),
         pinned=settings.pinned,
+        guess=guess,
         source_faces=pair.source_faces,
         reference_faces=pair.reference_faces,
         source_weights=pair.source_weights,
@@ -183,7 +193,7 @@ def _may_bend(settings: ScanSettings) -> bool:
     return settings.method_options().get("flexibility") == "auto" and settings.type_of_method() != "distance"
 
 
-def _mass(settings: ScanSettings, pair: Pair) -> float | None:
+def registered_mass(settings: ScanSettings, pair: Pair) -> float | None:
     """The mass in registered points, where one is given; it is stated in points of the source's file.
 
     Raises:
@@ -213,10 +223,12 @@ def _mass(settings: ScanSettings, pair: Pair) -> float | None:
     return mass
 
 
-def _start(settings: ScanSettings, pair: Pair, mass: float | None) -> Start | None:
+def _start(settings: ScanSettings, pair: Pair, mass: float | None, guess: np.ndarray | None) -> Start | None:
     if settings.init == "none" and not settings.scale:
         return None
     rotation, landmarks = settings.init == "auto", pair.landmarks
+    if guess is not None:
+        return start_towards(pair.source, guess, rotation=rotation, scale=settings.scale)
     if landmarks is not None:
         sought: dict[str, bool] = {"rotation": rotation, "scale": settings.scale}
         start = start_by_landmarks(pair.source, pair.reference, landmarks.for_start, landmarks.weights, **sought)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -138,14 +139,19 @@ class ScanSettings:
         return methods.settings(self.method, self.method_settings)
 
     def method_options(self) -> dict[str, Any]:
-        """What differs from the method's defaults, with ``flexibility="auto"`` where nobody has said how the shape may
-        move and the method can choose."""
-        method, told = self.chosen(), self.method_settings
-        bends = getattr(method, "transform", "") == "nonrigid" and getattr(method, "parametrisation", "") == "modes"
-        if not bends or any(name in told for name in FLEXIBILITY):
-            return dict(told)
-        return {**told, "flexibility": "auto"}
+        """What differs from the method's defaults; see :func:`flexible`."""
+        return flexible(self.method, self.method_settings)
 
     def type_of_method(self) -> str | None:
         """What limits the method's discrepancy, its setting ``type``; None for methods without one."""
         return getattr(self.chosen(), "type", None)
+
+
+def flexible(method: str, told: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings told, with ``flexibility="auto"`` where nobody has said how the shape may move and the method can
+    choose."""
+    used = methods.settings(method, told)
+    bends = getattr(used, "transform", "") == "nonrigid" and getattr(used, "parametrisation", "") == "modes"
+    if not bends or any(name in told for name in FLEXIBILITY):
+        return dict(told)
+    return {**told, "flexibility": "auto"}

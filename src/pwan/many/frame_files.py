@@ -1,0 +1,294 @@
+"""A sequence of files: each frame's registration in a folder of its own, and all of them together.
+
+register_frame_files(frames, settings) ──> all read once ──> one frame after the other, each written at once ──> table,
+points and page of all
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pwan.deformation.space import SpaceTransform
+from pwan.extras import needs
+from pwan.files import in_one_move
+from pwan.many.sequence import Followed, Tell, by_either, chained, in_turn, of_frame
+from pwan.pointfiles import PointFile, read_points
+from pwan.problem import Observer
+from pwan.scans.folder import PAGE, TRANSFORM, check_output, stem
+from pwan.scans.folder import files as written
+from pwan.scans.output import Outcome, write_output
+from pwan.scans.pair import read_pair
+from pwan.scans.registering import register_pair, registered_mass
+from pwan.scans.settings import ScanSettings
+
+with needs("scans", "a sequence of files"):
+    import pandas as pd
+
+    from pwan.report.page import Scene, Section, Table, write_page
+    from pwan.report.scene import frames_json
+
+RECORD, POINTS, TABLE = "sequence.json", "sequence.npz", "frames.csv"
+NUMBERS = ("confidence", "distance", "seconds")
+DONE = "frame.npz"  # written last in a frame's folder: its registration is finished
+
+
+@dataclass(frozen=True)
+class FrameFiles:
+    """A finished sequence of files.
+
+    Attributes:
+        frames: what was found in each; ``points`` are those that were registered.
+        points: (F, N, D) all points of the file that was led, where they are in each frame; NaN where one failed.
+        folder: where everything is.
+        written: the files of all frames together.
+    """
+
+    frames: list[Followed]
+    points: np.ndarray
+    folder: Path
+    written: tuple[Path, ...]
+
+
+def register_frame_files(
+    frames: Sequence[str | Path],
+    settings: ScanSettings,
+    *,
+    tell: Tell = print,
+    observer: Observer | None = None,
+    register: Callable[..., Outcome] = register_pair,
+) -> FrameFiles:
+    """Lead one file's points through frames, as :func:`pwan.many.sequence.register_sequence` does, and write all of it.
+
+    What an earlier run of the same files and settings has finished in the folder is kept and not run again; frames may
+    have been added since.
+
+    Args:
+        frames: two or more files in their order, or one or more where the source is none of them.
+        settings: for each frame. ``source`` is the file that is led: the first frame, or a template. ``output`` is the
+            folder of the sequence; ``reference`` is not looked at.
+        tell: called with each sentence of what was decided.
+        observer: called after each step, with the steps of all frames that are left.
+        register: what registers a frame, as :func:`pwan.scans.registering.register_pair`.
+
+    Raises:
+        OSError: a file cannot be read, or the folder not be written.
+        ValueError: a file that cannot be registered, or another sequence's folder; before anything is computed.
+    """
+    files, folder = [Path(frame) for frame in frames], Path(settings.output)
+    begins = int(bool(files) and Path(settings.source) == files[0])
+    if len(files) <= begins:
+        raise ValueError(
+            f"expected two frames or more, or a frame and a template (source=), got {len(files)}; name more files, a "
+            "folder or a pattern"
+        )
+    if settings.landmarks is not None:
+        raise ValueError("landmarks are pairs of points of two files; leave landmarks out of a sequence")
+    each = [
+        replace(settings, reference=str(file), output=str(folder / f"{k:04d}_{stem(file)}"), overwrite=True)
+        for k, file in enumerate(files)
+    ]
+    record = _record(files, settings)
+    _check_folder(each, folder, record, settings.overwrite)
+    todo = [k for k in range(begins, len(files)) if not (Path(each[k].output) / DONE).exists()]
+    source, shape = _checked([each[k] for k in todo or [begins]], tell)
+    if begins + len(todo) < len(files):
+        tell(f"{len(files) - begins - len(todo)} of {len(files)} frames are done already and kept")
+    first = replace(Followed.first(files[0].name, shape), result=source) if begins else None
+    folder.mkdir(parents=True, exist_ok=True)
+    _write_text(folder / RECORD, json.dumps(record, indent=1))
+
+    def one(number: int, last: Followed | None) -> Followed:
+        if number not in todo:
+            return _kept(each[number], last)
+        watch = of_frame(observer, todo.index(number), len(todo))
+        try:
+            found = _registered(each[number], last, partial(register, tell=_nothing, observer=watch), last is first)
+        except ValueError as error:  # of this frame alone: what is wrong with all of them was found before
+            there = shape if last is None else last.points
+            return Followed(files[number].name, there, False, 0.0, np.inf, 0.0, str(error))
+        way = ", by the frame before it" if found.chained else ""
+        tell(f"{found.name}: {found.confidence:.0%} sure, within {found.distance:.3g}, {found.seconds:.0f} s{way}")
+        return found
+
+    done = [*([first] if first else []), *in_turn(range(begins, len(files)), one, first, tell)]
+    lost = np.full_like(source, np.nan)
+    points = np.stack([lost if frame.result is None else frame.result for frame in done])
+    return FrameFiles(done, points, folder, _write(files, done, points, folder))
+
+
+def _nothing(_: str) -> None:
+    """Of each frame's many sentences, which stand in its folder, one is told."""
+
+
+def _record(files: Sequence[Path], settings: ScanSettings) -> dict[str, Any]:
+    """What two runs must have in common to go on from each other; the content of the files counts.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    told = asdict(replace(settings, source="", reference="", output="", overwrite=False))
+    sums = [hashlib.sha256(file.read_bytes()).hexdigest() for file in (Path(settings.source), *files)]
+    return json.loads(json.dumps({"settings": told, "template": sums[0], "frames": sums[1:]}, default=str))
+
+
+def _check_folder(each: Sequence[ScanSettings], folder: Path, record: dict[str, Any], overwrite: bool) -> None:
+    """Refuse a folder that cannot be written to or holds other results; forget what another sequence has finished there
+    where it may be written over.
+
+    Raises:
+        OSError: it cannot be written to.
+        ValueError: it holds other results.
+    """
+    for settings in each:
+        check_output(settings)
+    before = _earlier(folder)
+    if before is not None:
+        first = before["frames"]
+        if {**before, "frames": []} == {**record, "frames": []} and first == record["frames"][: len(first)]:
+            return
+    held = [name for name in (RECORD, POINTS, TABLE, PAGE) if (folder / name).exists()]
+    if held and not overwrite:
+        raise ValueError(
+            f"{folder} holds results of other files or settings already ({', '.join(held)}); name another folder with "
+            "output=, or write over them with overwrite=true"
+        )
+    for path in folder.glob(f"*/{DONE}"):
+        path.unlink()
+
+
+def _earlier(folder: Path) -> dict[str, Any] | None:
+    """The record of the sequence in a folder, if there is one."""
+    try:
+        held = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+        return held if set(held) == {"settings", "template", "frames"} else None
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _checked(each: Sequence[ScanSettings], tell: Tell) -> tuple[np.ndarray, np.ndarray]:
+    """All points of the file that is led, and those that are registered; every frame is read once and checked.
+
+    Raises:
+        OSError: a file cannot be read.
+        ValueError: one that cannot be registered, with its name.
+    """
+    tell(f"reading {len(each)} frames ...")
+    for settings in each:
+        pair = read_pair(settings)
+        registered_mass(settings, pair)
+    return pair.source_file.points, pair.source
+
+
+def _registered(
+    settings: ScanSettings, last: Followed | None, register: Callable[..., Outcome], from_first: bool
+) -> Followed:
+    """One frame, registered and written; from where the last one led, which may be the first shape itself."""
+    pair = read_pair(settings)
+    outcomes: list[Outcome] = []
+
+    def straight() -> Followed:
+        outcomes.append(register(settings, pair, guess=None if last is None else last.points))
+        return _found(settings, outcomes[-1])
+
+    def chain() -> Followed:
+        assert last is not None
+        before = replace(pair, source=last.points, source_file=_as_it_was(pair.source_file, last))
+        as_they_are = replace(settings, init="none", scale=False)
+        outcomes.append(register(as_they_are, before, guess=None))
+        found = _found(settings, outcomes[-1])
+        return replace(found, transform=chained(last.transform, found.transform))
+
+    found = straight() if last is None or from_first else by_either(straight, chain)
+    folder = Path(settings.output)
+    (folder / DONE).unlink(missing_ok=True)
+    # a command for one pair would leave the other frames out
+    write_output(settings, replace(outcomes[-1 if found.chained else 0], again=None))
+    kept = {"points": found.result, "registered": found.points, "trusted": found.trusted, "reason": found.reason}
+    kept |= {"chained": found.chained} | {name: getattr(found, name) for name in NUMBERS}
+    with in_one_move(folder / DONE) as half, open(half, "wb") as file:
+        np.savez(file, **kept)
+    return found
+
+
+def _as_it_was(led: PointFile, last: Followed) -> PointFile:
+    """The file that is led with the points, and the turned normals, of a frame."""
+    turned = {}
+    if led.normal_names and last.moved is not None:
+        fields = read_points(last.moved).fields
+        turned = {name: fields[name] for name in led.normal_names if name in fields}
+    return replace(led, points=last.result, fields={**led.fields, **turned})
+
+
+def _found(settings: ScanSettings, outcome: Outcome) -> Followed:
+    verdict, measured = outcome.verdict, outcome.measured
+    return Followed(
+        name=Path(settings.reference).name,
+        points=np.asarray(outcome.result.transformed, dtype=np.float64),
+        trusted=verdict.trusted,
+        confidence=float(verdict.confidence or 0.0),
+        distance=measured.residual,
+        seconds=outcome.seconds,
+        reason=measured.failed or " ".join(verdict.warnings),
+        transform=None if measured.failed else outcome.transform,
+        result=outcome.points,
+        moved=written(settings)["points"],
+    )
+
+
+def _kept(settings: ScanSettings, last: Followed | None) -> Followed:
+    """A frame that an earlier run has finished, which began at this last one."""
+    folder = Path(settings.output)
+    with np.load(folder / DONE) as held:
+        kept = {name: held[name] for name in held.files}
+    transform = SpaceTransform.load(folder / TRANSFORM) if (folder / TRANSFORM).exists() else None
+    by_chain = bool(kept["chained"])
+    return Followed(
+        name=Path(settings.reference).name,
+        points=kept["registered"],
+        trusted=bool(kept["trusted"]),
+        confidence=float(kept["confidence"]),
+        distance=float(kept["distance"]),
+        seconds=float(kept["seconds"]),
+        reason=str(kept["reason"]),
+        chained=by_chain,
+        transform=chained(last.transform, transform) if by_chain and last is not None else transform,
+        result=kept["points"],
+        moved=written(settings)["points"],
+    )
+
+
+def _write(files: Sequence[Path], done: Sequence[Followed], points: np.ndarray, folder: Path) -> tuple[Path, ...]:
+    """The points, the table and the page of all frames; their places."""
+    names = [file.name for file in files]
+    table = pd.DataFrame(
+        {
+            "frame": names,
+            "trusted": [frame.trusted for frame in done],
+            **{name: [getattr(frame, name) for frame in done] for name in NUMBERS},
+            "began": [frame.began for frame in done],
+            "chained": [frame.chained for frame in done],
+            "reason": [frame.reason for frame in done],
+        }
+    )
+    with in_one_move(folder / POINTS) as half, open(half, "wb") as file:
+        np.savez(file, points=points, names=np.array(names))
+    with in_one_move(folder / TABLE) as half:
+        table.to_csv(half, index=False)
+    scene = frames_json(points, [read_points(file).points for file in files], names)
+    caption = "The shape that was led through the frames, and each frame; the slider goes from one to the next."
+    section = Section("Frames", tables=[Table("Each frame", table)], scenes=[Scene(caption, scene)])
+    write_page(f"pwan: {len(files)} frames", [section], folder / PAGE)
+    return tuple(folder / name for name in (POINTS, TABLE, PAGE))
+
+
+def _write_text(path: Path, text: str) -> None:
+    with in_one_move(path) as half:
+        half.write_text(text, encoding="utf-8")
