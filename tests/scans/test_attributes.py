@@ -90,7 +90,7 @@ def test_normals_begin_turned_as_the_source_does(folder: Path, monkeypatch: pyte
     given: list[dict[str, Any]] = []
     monkeypatch.setattr(registering, "register", lambda *_, **more: given.append(more))
     for begin in (None, start):
-        registering._run(chosen, pair, begin, pair.source, 50.0, None, None)
+        registering._run(chosen, pair, begin, pair.source, None, 50.0, None, None)
     assert pair.attributes is not None
     np.testing.assert_allclose(given[1]["source_attributes"]["normals"], pair.attributes[0]["normals"] @ TURN)
     assert given[0]["source_attributes"] is pair.attributes[0]
