@@ -16,8 +16,14 @@ from pwan.settings import nearest
 OfBoth = tuple[dict[str, np.ndarray], dict[str, np.ndarray]]
 
 
-def read_attributes(settings: ScanSettings, source: PointFile, reference: PointFile, notes: list[str]) -> OfBoth | None:
-    """The attributes of all points of both files, as :func:`pwan.register` takes them; None where none are asked for.
+def read_attributes(
+    settings: ScanSettings,
+    files: tuple[PointFile, PointFile],
+    rows: tuple[np.ndarray | None, np.ndarray],
+    notes: list[str],
+) -> OfBoth | None:
+    """The attributes of these rows of the source's and of the reference's file, as :func:`pwan.register` takes them;
+    None where none are asked for, and of points that are not the file's.
 
     Columns of numbers are one attribute together, those that are the files' normals another one, and each column of
     labels one of its own.
@@ -27,11 +33,13 @@ def read_attributes(settings: ScanSettings, source: PointFile, reference: PointF
             finite; names the file.
     """
     numbers, labels = names_of(settings.attributes), names_of(settings.labels)
-    if not numbers and not labels:
+    if rows[0] is None or not (numbers or labels):
         return None
-    both = _of_file(source, numbers, labels), _of_file(reference, numbers, labels)
-    in_lengths(settings, *both, source.points, reference.points)  # checks them
-    spacing = spacing_of(reference.points)
+    (source, y_rows), (reference, x_rows) = zip(files, (rows[0], rows[1]), strict=True)
+    both = _of_file(source, y_rows, numbers, labels), _of_file(reference, x_rows, numbers, labels)
+    y, x = source.points[y_rows], reference.points[x_rows]
+    in_lengths(settings, *both, y, x)  # checks them
+    spacing = spacing_of(x)
     weights = (f"{WEIGHT * spacing:.3g} of numbers and normals", f"{LABELS * spacing:.3g} of labels")
     chosen = [words for words, names in zip(weights, (numbers, labels), strict=True) if names]
     weight = " and ".join(chosen) if settings.attribute_weight is None else f"{settings.attribute_weight:.3g}"
@@ -61,12 +69,7 @@ def names_of(given: str | None) -> list[str]:
     return [name for name in names if name]
 
 
-def of_rows(attributes: Mapping[str, np.ndarray], rows: np.ndarray) -> dict[str, np.ndarray]:
-    """Those of some of a file's points."""
-    return {name: values[rows] for name, values in attributes.items()}
-
-
-def _of_file(file: PointFile, numbers: list[str], labels: list[str]) -> dict[str, np.ndarray]:
+def _of_file(file: PointFile, rows: np.ndarray, numbers: list[str], labels: list[str]) -> dict[str, np.ndarray]:
     found: dict[str, np.ndarray] = {}
     normal_names = file.normal_names
     if normal_names and (NORMALS in numbers or all(name in numbers for name in normal_names)):
@@ -76,7 +79,8 @@ def _of_file(file: PointFile, numbers: list[str], labels: list[str]) -> dict[str
     if numbers:
         columns = [_numbers(file, name, _column(file, name)) for name in numbers]
         found[", ".join(numbers)] = np.column_stack(columns)
-    return found | {name: _labels(file, name, _column(file, name)) for name in labels}
+    found |= {name: _labels(file, name, _column(file, name)) for name in labels}
+    return {name: values[rows] for name, values in found.items()}
 
 
 def _column(file: PointFile, name: str) -> np.ndarray:

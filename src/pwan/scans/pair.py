@@ -11,7 +11,7 @@ from pwan import methods
 from pwan.normalisation import EXTENT_RATIO
 from pwan.pointfiles import PointFile, read_points
 from pwan.randomness import numpy_generator
-from pwan.scans.attributes import OfBoth, of_rows, read_attributes
+from pwan.scans.attributes import OfBoth, read_attributes
 from pwan.scans.landmarks import Landmarks, find_landmarks
 from pwan.scans.settings import LIMIT, ScanSettings
 from pwan.shapes.surface import sample_surface
@@ -102,7 +102,6 @@ def read_pair(settings: ScanSettings) -> Pair:
             f"{source.path} extends over {extents[0]:g} and {reference.path} over {extents[1]:g}; expected the same "
             "units in both. Convert one of them, or look for the scale with scale=true"
         )
-    carried = read_attributes(settings, source, reference, notes)
     landmarks = find_landmarks(settings, source, reference, notes)
     rows_in_files = np.empty((0, 2), dtype=np.int64)
     if landmarks is not None and landmarks.points is not None:
@@ -127,8 +126,7 @@ def read_pair(settings: ScanSettings) -> Pair:
         landmarks = replace(landmarks, registered=registered)
     y_weights = _weights(source, settings.source_weights, rows, settings.method, notes)
     x_weights = _weights(reference, settings.reference_weights, staying_rows, settings.method, notes)
-    if carried is not None and rows is not None:
-        carried = of_rows(carried[0], rows), of_rows(carried[1], staying_rows)
+    carried = read_attributes(settings, (source, reference), (rows, staying_rows), notes)
     return Pair(
         source, reference, points, rows, staying, staying_rows, tuple(notes), landmarks, y_weights, x_weights, carried
     )
