@@ -44,8 +44,8 @@ pwan register SOURCE REFERENCE [key=value ...]
 python run.py task=register source=SOURCE reference=REFERENCE [key=value ...]
 pwan register FRAMES --sequence [key=value ...]
 
-Moves the points of SOURCE onto those of REFERENCE (PLY, OBJ, OFF, STL, PCD, LAS, LAZ, text, NPY, NPZ, MAT,
-SWC, 3D Slicer's .mrk.json and .fcsv; .gz too).
+Moves the points of SOURCE onto those of REFERENCE (PLY, OBJ, OFF, STL, GLB, PCD, LAS, LAZ, text, NPY, NPZ,
+MAT, SWC, 3D Slicer's .mrk.json and .fcsv; .gz too).
 With --sequence (or sequence=true) the first of the FRAMES (files, a folder or a pattern), or source=TEMPLATE, is led
 through all of them.
 
@@ -63,6 +63,10 @@ through all of them.
   attributes=nx,ny,nz    columns of both files whose numbers the match respects; normals turn with the points
   labels=segment         columns of both files whose labels the match respects
   attribute_weight=0.05  how far apart a difference of 1, or of labels, counts; a spacing, or three, without a word
+  export=grid,glb        what other programs read: grid (forward.h5 and back.h5, for 3D Slicer and ITK), forward.nii.gz,
+                         back.nii.gz (for ANTs), ..., and the moved mesh as glb, ply or obj; see docs/exports.md
+  export_spacing=1.5     between the nodes of the grids; without one it follows from the map
+  export_coordinates=ras what the points are in; auto: what the file says, else LPS
   drop_invalid=true      leave out points that are not finite
   keep_flagged=true      take points that a LAS file flags as withheld or as noise
   overwrite=true         write over earlier results

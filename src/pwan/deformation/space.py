@@ -24,6 +24,7 @@ from torch import Tensor
 
 from pwan.arrays import real_array
 from pwan.deformation.corrected import Corrected, correction_of
+from pwan.deformation.grid import Direction, DisplacementGrid, to_grid
 from pwan.deformation.kernels import Displacement, KernelName, KernelSum
 from pwan.deformation.surface_map import SURFACE, SurfaceDisplacement
 from pwan.files import in_one_move
@@ -142,6 +143,19 @@ class SpaceTransform:
             source_scale=self.frame.source_scale / scale,
         )
         return replace(self, frame=frame, affine=turn @ self.affine, displacement=self.displacement.turned(turn))
+
+    def to_grid(
+        self,
+        points: Any,
+        *,
+        direction: Direction = "forward",
+        spacing: float | None = None,
+        tolerance: float | None = None,
+    ) -> DisplacementGrid:
+        """The displacement around points (N, D) of the source on a regular grid, for 3D Slicer, ANTs and ITK: see
+        :func:`pwan.deformation.grid.to_grid`, and :func:`pwan.deformation.grid_files.write_grid` for a file."""
+        surface = self.displacement.kind == SURFACE
+        return to_grid(self, points, direction=direction, spacing=spacing, tolerance=tolerance, at_points=surface)
 
     def save(self, path: str | Path) -> None:
         """Write all of it to a file (npz, under exactly the name given), which appears in one move.

@@ -1,4 +1,4 @@
-"""Points from files: PLY, OBJ, OFF, STL, PCD, text, NPY, NPZ, LAS, LAZ, MAT, 3D Slicer's markups and headerless
+"""Points from files: PLY, OBJ, OFF, STL, GLB, PCD, text, NPY, NPZ, LAS, LAZ, MAT, 3D Slicer's markups and headerless
 binary; gzip of any.
 
     read_points(path) ──> first bytes, suffix ──> one reader a format ──> rules for all ──> PointFile
@@ -22,7 +22,7 @@ from pwan.pointfiles.arrays import matlab, numpy_files
 from pwan.pointfiles.clouds import las, pcd
 from pwan.pointfiles.columns import Asked, Key
 from pwan.pointfiles.content import Content, Fault, PointFile, finish
-from pwan.pointfiles.mesh import obj, off, stl
+from pwan.pointfiles.mesh import glb, obj, off, stl
 from pwan.pointfiles.ply import read as ply
 from pwan.pointfiles.text import read as text
 from pwan.pointfiles.write import Written, write_points
@@ -34,6 +34,7 @@ READERS: dict[str, Callable[[bytes, Asked], Content]] = {
     "obj": obj.read,
     "off": off.read,
     "stl": stl.read,
+    "glb": glb.read,
     "pcd": pcd.read,
     "npy": numpy_files.read_npy,
     "npz": numpy_files.read_npz,

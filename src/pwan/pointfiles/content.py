@@ -53,8 +53,9 @@ class PointFile:
         count: how many points the file holds, those that were left out among them.
         notes: what was decided: which columns, how many points dropped, how many distinct vertices.
         path: the file.
-        format: what it was read as: ply, obj, off, stl, pcd, text, npy, npz, las, laz, mat, markups or raw.
-        layout: how the file was laid out, for one who writes the like of it; its keys depend on the format.
+        format: what it was read as: ply, obj, off, stl, glb, pcd, text, npy, npz, las, laz, mat, markups or raw.
+        layout: how the file was laid out, for one who writes the like of it; its keys depend on the format, but for
+            ``face_rows``, the numbers of the faces that stayed where points were left out.
     """
 
     points: NDArray[np.float64]
@@ -187,13 +188,14 @@ def finish(content: Content, path: Path, format: str, drop_invalid: bool) -> Poi
     if len(rows) < count:
         points, fields = points[rows], {name: values[rows] for name, values in fields.items()}
         if faces is not None:
-            faces = _faces_left(faces, valid, notes)
+            content.layout["face_rows"] = np.flatnonzero((valid[faces] | (faces < 0)).all(axis=1))
+            faces = _faces_left(faces, valid, content.layout["face_rows"], notes)
     return PointFile(points, fields, faces, rows, count, tuple(notes), path, format, content.layout)
 
 
-def _faces_left(faces: NDArray[np.int64], valid: NDArray, notes: list[str]) -> NDArray[np.int64]:
+def _faces_left(faces: NDArray[np.int64], valid: NDArray, kept: NDArray, notes: list[str]) -> NDArray[np.int64]:
     """The faces between the points that stay, renumbered."""
-    left = faces[(valid[faces] | (faces < 0)).all(axis=1)]
+    left = faces[kept]
     if len(left) < len(faces):
         notes.append(f"dropped {len(faces) - len(left)} of {len(faces)} faces with them")
     renumbered = np.where(valid, np.cumsum(valid) - 1, -1)

@@ -13,7 +13,7 @@ from pwan.pointfiles.content import Fault
 from pwan.pointfiles.mesh.stl import HEAD as STL_HEAD
 
 SUFFIXES = {
-    **dict.fromkeys(("ply", "obj", "off", "stl", "pcd", "npy", "npz", "las", "laz", "mat"), ""),
+    **dict.fromkeys(("ply", "obj", "off", "stl", "glb", "pcd", "npy", "npz", "las", "laz", "mat"), ""),
     **dict.fromkeys(("coff", "noff", "cnoff", "stoff"), "off"),
     **dict.fromkeys(
         ("xyz", "txt", "csv", "tsv", "pts", "asc", "dat", "xyzn", "xyzrgb", "xyzi", "neu", "tab", "swc", "fcsv"), "text"
@@ -79,6 +79,8 @@ def _by_content(data: bytes) -> str | None:
         return "ply"
     if head.startswith(b"\x93NUMPY"):
         return "npy"
+    if head.startswith(b"glTF"):
+        return "glb"
     if head.startswith(b"LASF"):
         return "las"
     if head.startswith(b"MATLAB 5.0 MAT-file"):

@@ -82,7 +82,7 @@ ROOTS = {  # of XML documents
     "things": ("a Knossos skeleton", "convert it to SWC"),
 }
 SUFFIXES = {
-    **dict.fromkeys(("gltf", "glb", "fbx", "3ds", "dae", "3mf", "blend", "drc", "wrl", "usdz", "ctm", "gts"), _MESH),
+    **dict.fromkeys(("gltf", "fbx", "3ds", "dae", "3mf", "blend", "drc", "wrl", "usdz", "ctm", "gts"), _MESH),
     **dict.fromkeys(("e57", "ptx", "rcp", "rcs", "zfs", "fls", "3dm"), _CLOUD),
     **dict.fromkeys(("vtk", "vtp", "vtu", "vti"), _VTK),
     **dict.fromkeys(("step", "stp", "iges", "igs", "dxf", "dwg"), _CAD),
@@ -123,8 +123,8 @@ def refuse(data: bytes, suffix: str, by_suffix: bool) -> None:
 def named(name: str, advice: str) -> Fault:
     """The fault of a file of a known format, with what to do."""
     return Fault(
-        f"expected points in a format that is read here (PLY, OBJ, OFF, STL, PCD, LAS, LAZ, NPY, NPZ, MAT or text), "
-        f"found {name}: {advice}."
+        "expected points in a format that is read here (PLY, OBJ, OFF, STL, GLB, PCD, LAS, LAZ, NPY, NPZ, MAT or "
+        f"text), found {name}: {advice}."
     )
 
 
@@ -145,7 +145,7 @@ def _json(data: bytes, head: bytes) -> tuple[str, str] | None:
     if re.search(rb'"type"\s*:\s*"(FeatureCollection|Feature|GeometryCollection|MultiPoint|LineString)"', head):
         return "GeoJSON", _MAP
     if re.search(rb'"asset"\s*:\s*\{', data) and re.search(rb'"(accessors|meshes|buffers)"\s*:', data):
-        return "glTF (JSON)", _MESH
+        return "glTF (JSON)", "save it as GLB, which holds all in one file"
     return None
 
 

@@ -21,7 +21,7 @@ from pwan.pointfiles.arrays import write as arrays
 from pwan.pointfiles.clouds import las, pcd
 from pwan.pointfiles.content import PointFile
 from pwan.pointfiles.detect import UNPACKED
-from pwan.pointfiles.mesh import obj, off, stl
+from pwan.pointfiles.mesh import glb, obj, off, stl
 from pwan.pointfiles.moved import Moved, extent_of, real_type, split
 from pwan.pointfiles.ply import write as ply
 from pwan.pointfiles.text import write as text
@@ -31,6 +31,7 @@ WRITERS: dict[str, Callable[[BinaryIO, Moved], None]] = {
     "obj": obj.write,
     "off": off.write,
     "stl": stl.write,
+    "glb": glb.write,
     "pcd": pcd.write,
     "las": las.write,
     "laz": las.write,
@@ -72,14 +73,14 @@ def write_points(
     Format, byte order, names, types and order of the fields, faces, separator, header, encoding, scales and gzip are
     the source's. Coordinates keep its type unless that is whole or would round them by more than eight of its steps at
     the cloud's own extent (single precision on a map's coordinates, say): they are then float64, where the file can
-    say so; a binary STL and a headerless file cannot, LAS keeps its scales, an OBJ as many decimals as it has or
+    say so; a GLB, a binary STL and a headerless file cannot, LAS keeps its scales, an OBJ as many decimals as it has or
     single precision at its extent needs. Comments and other lines before the rows of a text file stay, and of an OBJ
     all lines but the vertices. The file takes its name when it is whole.
 
     Extra values become properties (PLY), fields (PCD, arrays of records), columns (text), arrays (NPZ, MAT) or
     dimensions (LAS); of several columns as name_x, name_y, name_z, but whole in NPZ and MAT. A field of the source
-    with such a name is replaced. OBJ, OFF, STL, headerless files and plain NPY arrays have no place for them: a plain
-    array stays plain, so that whatever reads the source reads the result.
+    with such a name is replaced. OBJ, OFF, STL, GLB, headerless files and plain NPY arrays have no place for
+    them: a plain array stays plain, so that whatever reads the source reads the result.
 
     Args:
         path: the new file, in a folder that is there.

@@ -7,9 +7,22 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from pwan.scans.settings import ScanSettings
+from pwan.extras import needs
+from pwan.scans.settings import GRIDS, MESHES, ScanSettings
 
 RESULT, TRANSFORM, MATCHES, PAGE = "result.json", "transform.pwan", "matches.csv", "report.html"
+
+
+def _exported(settings: ScanSettings, names: tuple[str, ...]) -> dict[str, str]:
+    """The files' names of exports by their names."""
+    return {name: name if name in GRIDS else f"{stem(Path(settings.source))}_registered.{name}" for name in names}
+
+
+def stale(settings: ScanSettings) -> list[Path]:
+    """Exports of an earlier run that this one does not write: they would stand beside a result of another run."""
+    kept = {path.resolve() for path in (*files(settings).values(), Path(settings.source), Path(settings.reference))}
+    there = (Path(settings.output) / name for name in _exported(settings, (*GRIDS, *MESHES)).values())
+    return [path for path in there if path.resolve() not in kept and path.is_file()]
 
 
 def files(settings: ScanSettings) -> dict[str, Path]:
@@ -17,7 +30,9 @@ def files(settings: ScanSettings) -> dict[str, Path]:
     folder, source = Path(settings.output), Path(settings.source)
     names = {"points": f"{stem(source)}_registered{suffixes(source)}"}
     names |= {"result": RESULT, "transform": TRANSFORM, "matches": MATCHES, "page": PAGE}
-    return {what: folder / name for what, name in names.items()}
+    own = suffixes(source).lower()  # the moved points are in such a file already
+    names |= _exported(settings, settings.exports)
+    return {what: folder / name for what, name in names.items() if what == "points" or own != f".{what}"}
 
 
 def check_output(settings: ScanSettings) -> None:
@@ -26,7 +41,12 @@ def check_output(settings: ScanSettings) -> None:
     Raises:
         OSError: the folder is a file, or cannot be made or written to.
         ValueError: the folder holds results already.
+        MissingExtraError: a package that an export needs is not installed.
     """
+    for package, extra, names in (("SimpleITK", "export", GRIDS), ("trimesh", "scans", ("glb",))):
+        if found := [name for name in settings.exports if name in names]:
+            with needs(extra, f"export={found[0]}", package):
+                pass
     folder = Path(settings.output)
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(f"{folder} is a file; expected a folder for the results, name another with output=")

@@ -25,9 +25,11 @@ from pwan.extras import needs
 from pwan.files import naming
 from pwan.pointfiles import write_points
 from pwan.scans.again import Again
-from pwan.scans.folder import MATCHES, RESULT, TRANSFORM, check_output, files
+from pwan.scans.exporting import copy_beside, taken, write_exports
+from pwan.scans.folder import MATCHES, RESULT, TRANSFORM, check_output, files, stale
 from pwan.scans.pair import Pair
 from pwan.scans.settings import ScanSettings
+from pwan.trust.faces import FaceFaults
 from pwan.trust.left import Left
 from pwan.trust.verdict import BEYOND, Measured, Verdict
 
@@ -60,6 +62,7 @@ class Outcome:
         measured: what the verdict is based on.
         verdict: whether to trust the result.
         left: what of the registered source points and of the reference lies far from the other set.
+        faces: flipped and crossing ones of the moved mesh; None without faces, in the plane, or where it failed.
         again: what may do better, if anything.
         method_settings: all of the method's, as the points were registered with them.
         seconds: of all of it.
@@ -80,6 +83,7 @@ class Outcome:
     measured: Measured
     verdict: Verdict
     left: tuple[Left, Left]
+    faces: FaceFaults | None
     again: Again | None
     method_settings: dict[str, Any]
     seconds: float
@@ -113,24 +117,34 @@ def write_output(settings: ScanSettings, outcome: Outcome) -> tuple[str, ...]:
         unfinished = {what: half / path.name for what, path in final.items()}
         pair = outcome.pair
         extra = {"matched": outcome.matched, "displacement": outcome.points - pair.source_file.points}
-        written = write_points(
-            unfinished["points"], pair.source_file, outcome.points, fields=_turned_normals(outcome), extra=extra
-        )
+        normals = _turned_normals(outcome)
+        written = write_points(unfinished["points"], pair.source_file, outcome.points, fields=normals, extra=extra)
+        copied = taken(pair.source_file, copy_beside(pair.source_file, half), folder, settings.overwrite)
+        told, notes = write_exports(settings, outcome, normals, unfinished)
+        notes = [*written.notes, *notes]
+        if copied:
+            notes.append(f"copied beside the moved mesh, which names them: {', '.join(map(str, copied))}")
         if (transform := outcome.transform) is not None:
             transform.save(unfinished["transform"])
         _matches(outcome).to_csv(unfinished["matches"], index=False)
         contents = summary(settings, outcome)
-        contents["notes"] += written.notes
+        contents["notes"] += notes
+        contents["exports"] = told
         unfinished["result"].write_text(json.dumps(contents, indent=1, allow_nan=False), encoding="utf-8")
         _page(settings, outcome, contents, unfinished["page"])
         with _alone_in(folder):
             check_output(settings)  # another run may have ended here since this one began
+            for copy in copied:
+                (folder / copy).parent.mkdir(parents=True, exist_ok=True)
+                os.replace(half / copy, folder / copy)
+            for path in stale(settings) if settings.overwrite else ():
+                path.unlink()
             for what, path in final.items():
                 if unfinished[what].exists():
                     os.replace(unfinished[what], path)
                 else:
                     path.unlink(missing_ok=True)  # of an earlier run
-        return written.notes
+        return tuple(notes)
 
 
 @contextmanager
@@ -212,6 +226,7 @@ def summary(settings: ScanSettings, outcome: Outcome) -> dict[str, Any]:
         "landmarks": _landmarks(outcome),
         "far_from_the_other_set": _far(outcome),
         "may_do_better": None if outcome.again is None else asdict(outcome.again),
+        "faces": None if outcome.faces is None else asdict(outcome.faces),
         "folded_share": outcome.measured.folded,
         "status": result.status,
         "stop_reason": _stop_reason(outcome),

@@ -26,10 +26,12 @@ from pwan.problem import OK, ROUNDED, Observer, RegistrationProblem
 from pwan.registration.flexibility import CLEAR_SMOOTH, chosen_options, measure_fit
 from pwan.scans.again import better
 from pwan.scans.attributes import in_lengths
+from pwan.scans.exporting import check_exports
 from pwan.scans.folder import check_output
 from pwan.scans.output import Outcome, write_output
 from pwan.scans.pair import Pair, doubtful_units, read_pair
 from pwan.scans.settings import ScanSettings
+from pwan.trust.faces import face_faults
 from pwan.trust.left import left_behind, where
 from pwan.trust.measuring import measured
 from pwan.trust.verdict import BOTH, SLID, judge
@@ -60,6 +62,7 @@ def register_files(settings: ScanSettings, *, tell: Tell = print, observer: Obse
     """
     check_output(settings)
     pair = read_pair(settings)
+    check_exports(settings, pair)
     for note in pair.notes:
         tell(note)
     outcome = register_pair(settings, pair, tell=tell, observer=observer)
@@ -304,9 +307,12 @@ def _outcome(
     )
     masses = np.ones(len(pair.source)) if pair.source_weights is None else pair.source_weights
     left, verdict = left_behind(result.transformed, pair.reference, known.spacing), judge(known)
-    again = None
+    again, faces = None, None
     if not known.failed:
-        verdict = replace(verdict, sentences=(*verdict.sentences, *where(left)))
+        if pair.source_file.triangles is not None and points.shape[1] == 3:
+            faces = face_faults(pair.source_file.points, points, pair.source_file.triangles)
+        of_faces = () if faces is None else (faces.sentence,)
+        verdict = replace(verdict, sentences=(*verdict.sentences, *where(left), *of_faces))
         again = better(settings, pair, start, limits, mass, left, verdict.trusted)
     return Outcome(
         pair=pair,
@@ -324,6 +330,7 @@ def _outcome(
         measured=known,
         verdict=verdict,
         left=left,
+        faces=faces,
         again=again,
         method_settings=_used(settings, pair, mass, distance_limit, result.choice),
         seconds=time.perf_counter() - began,

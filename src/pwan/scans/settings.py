@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pwan import methods
-from pwan.settings import check_ranges
+from pwan.settings import check_ranges, nearest
 
 # settings of a method that say how the shape may move: who gives one of them has chosen
 FLEXIBILITY = (
@@ -22,6 +22,9 @@ FLEXIBILITY = (
     "affine_penalty",
     "coarse_steps",
 )
+GRIDS = tuple(f"{way}.{end}" for way in ("forward", "back") for end in ("h5", "tfm", "nrrd", "nii.gz"))
+MESHES = ("glb", "ply", "obj")
+SHORT = {"grid": ("forward.h5", "back.h5")}
 LIMIT = 200_000  # points of a set, at most, that are registered; of more a random part is, and all are moved
 
 
@@ -66,6 +69,12 @@ class ScanSettings:
         columns: which columns of both files are the coordinates, as ``columns`` of :func:`pwan.read_points`.
         source_columns: of the source's file, in place of ``columns``.
         reference_columns: the same of the reference's file.
+        export: what other programs read, names with commas between: "glb", "ply", "obj" for the moved mesh;
+            "forward.nii.gz", "back.h5" and the like for a displacement grid, from the source to the reference or back,
+            in a file of that name (h5, tfm, nrrd, nii.gz); "grid" for forward.h5 and back.h5.
+        export_spacing: between the nodes of the grids; without one it follows from the map.
+        export_coordinates: what the points are in, for the grids, whose files are in LPS: "lps", "ras", or "auto" for
+            what the source's file says, else "lps".
         source_key: of the source's file, as ``key`` of :func:`pwan.read_points`.
         reference_key: the same of the reference's file.
         source_raw: of the source's file, as ``raw`` of :func:`pwan.read_points`.
@@ -96,17 +105,26 @@ class ScanSettings:
     columns: str | None = None
     source_columns: str | None = None
     reference_columns: str | None = None
+    export: str | None = None
+    export_spacing: float | None = None
+    export_coordinates: Literal["auto", "lps", "ras"] = "auto"
     source_key: str | None = None
     reference_key: str | None = None
     source_raw: str | None = None
     reference_raw: str | None = None
 
     def __post_init__(self) -> None:
-        check_ranges(self, positive=("mass", "distance", "sample", "attribute_weight"))
+        check_ranges(self, positive=("mass", "distance", "sample", "attribute_weight", "export_spacing"))
         if self.mass is not None and self.distance is not None:
             raise ValueError("give mass (how many points are matched) or distance (how far), not both")
         if (self.mass or self.distance) and self.type_of_method() == "complete":
             raise ValueError(f"method {self.method} matches all of both sets; leave mass and distance out")
+        unknown = [name for name in self.exports if name not in (*GRIDS, *MESHES)]
+        if unknown:
+            known = (*SHORT, *MESHES, *GRIDS)
+            raise ValueError(
+                f"nothing is exported as {unknown[0]!r}{nearest(unknown[0], known)}; there are {', '.join(known)}"
+            )
         if self.landmarks is not None:
             methods.check_landmarks(self.method)
             if not 1 <= len(self.landmark_files) <= 2:
@@ -124,6 +142,12 @@ class ScanSettings:
                 raise ValueError("attributes are of the file's points, but sample= draws others; leave one of both out")
         elif self.attribute_weight is not None:
             raise ValueError("attribute_weight is given without attributes; name columns with attributes= or labels=")
+
+    @property
+    def exports(self) -> tuple[str, ...]:
+        """The names in ``export``, short ones spelt out, each once."""
+        names = [name.strip().lower() for name in (self.export or "").split(",") if name.strip()]
+        return tuple(dict.fromkeys(one for name in names for one in SHORT.get(name, (name,))))
 
     @property
     def landmark_files(self) -> tuple[str, ...]:

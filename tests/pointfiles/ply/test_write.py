@@ -101,3 +101,40 @@ def test_every_ply_type_has_a_name_that_is_read(tmp_path):
         _, again = written(like)
     check_same(like, again)
     assert [again.fields[code].dtype.str[1:] for code in kinds] == kinds
+
+
+CORNERS = (
+    "element face 3\nproperty list uchar int vertex_indices\nproperty list uchar float texcoord\n"
+    "property int texnumber\n"
+)
+PATCH = "0 0 0 0.5\n1 0 0 0.25\n1 1 0 0.125\n0 1 0 1\n"
+TEXTURED = (  # as MeshLab writes it: texture coordinates at the corners, and which picture
+    f"ply\nformat ascii 1.0\ncomment TextureFile skin.png\nelement vertex 4\n{XYZ}property float s\n{CORNERS}"
+    f"end_header\n{PATCH}3 0 1 2 6 0 0 0.5 0 0.5 0.25 0\n4 0 1 2 3 8 0 0 1 0 1 1 0 1 1\n3 0 2 3 0 1\n"
+)
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "binary_little_endian", "binary_big_endian"])
+def test_texture_coordinates_of_corners_stay(tmp_path, encoding):
+    like = source(tmp_path, TEXTURED, "a.ply")
+    like.layout["encoding"] = encoding
+    note, again = written(like)
+    assert again.layout["comments"] == ("comment TextureFile skin.png",) and again.layout["encoding"] == encoding
+    counts, values = again.layout["of_faces"]["texcoord"]
+    assert counts.tolist() == [6, 8, 0] and values.dtype == np.float32
+    assert values.tolist() == [0, 0, 0.5, 0, 0.5, 0.25, 0, 0, 1, 0, 1, 1, 0, 1]
+    assert again.layout["of_faces"]["texnumber"].tolist() == [0, 1, 1]
+    np.testing.assert_array_equal(again.fields["s"], [0.5, 0.25, 0.125, 1])
+    np.testing.assert_array_equal(again.faces, like.faces)
+    plyfile = pytest.importorskip("plyfile", reason="plyfile is not installed (requirements-dev.txt)")
+    if encoding != "ascii":  # where an empty list makes plyfile warn
+        theirs = plyfile.PlyData.read(str(note.path))["face"]["texcoord"]
+        assert list(theirs[1]) == [0, 0, 1, 0, 1, 1, 0, 1]
+
+
+def test_texture_coordinates_go_with_the_faces_that_go(tmp_path):
+    like = source(tmp_path, TEXTURED.replace("0 1 0 1\n", "0 nan 0 1\n"), "a.ply", drop_invalid=True)
+    _, again = written(like, like.points)
+    assert again.faces.tolist() == [[0, 1, 2, -1]] or again.faces.tolist() == [[0, 1, 2]]
+    assert again.layout["of_faces"]["texcoord"].counts.tolist() == [6]
+    assert again.layout["of_faces"]["texnumber"].tolist() == [0]

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pwan.pointfiles import numerals
 from pwan.pointfiles.columns import listed
@@ -15,6 +19,20 @@ TYPES = {
     **{"float": "f4", "float32": "f4", "double": "f8", "float64": "f8"},
 }
 ENCODINGS = {"ascii": "", "binary_little_endian": "<", "binary_big_endian": ">"}
+
+
+class Lists(NamedTuple):
+    """A list property: the length of each row's list (n,) and all lists after one another."""
+
+    counts: NDArray[np.int64]
+    values: NDArray
+
+    def rows(self, kept: NDArray) -> Lists:
+        """Of these rows (k,) alone, in their order."""
+        ends = np.cumsum(self.counts)
+        starts, counts = (ends - self.counts)[kept], self.counts[kept]
+        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        return Lists(counts, self.values[np.repeat(starts, counts) + within])
 
 
 @dataclass(frozen=True)

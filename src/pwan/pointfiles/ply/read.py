@@ -6,8 +6,6 @@ that is shorter or longer than its header promises is found out.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,16 +13,10 @@ from pwan.pointfiles import numerals
 from pwan.pointfiles.columns import Asked, chosen, flat, listed, said, unnamed
 from pwan.pointfiles.content import Content, Fault, checked_faces
 from pwan.pointfiles.ply import header as ply_header
-from pwan.pointfiles.ply.header import ENCODINGS, Element, Property
+from pwan.pointfiles.ply.header import ENCODINGS, Element, Lists, Property
 
+CORNERS = ("vertex_indices", "vertex_index")  # what a face's list of vertices is called
 TRAILING = 4  # bytes of blanks that a file may have behind its last element
-
-
-class Lists(NamedTuple):
-    """A list property: the length of each row's list (n,) and all lists after one another."""
-
-    counts: NDArray[np.int64]
-    values: NDArray
 
 
 Columns = dict[str, "NDArray | Lists"]
@@ -69,23 +61,42 @@ def read(data: bytes, asked: Asked) -> Content:
             if order == "":
                 column = _declared(column, one, notes)
             fields[one.name] = _native(column)
-    faces = None
+    faces, of_faces = None, {}
     for other, table in zip(elements, tables, strict=True):
         if other is element:
             continue
-        lists = [table[one.name] for one in other.properties if one.name.lower() in ("vertex_indices", "vertex_index")]
+        lists = [table[one.name] for one in other.properties if one.name.lower() in CORNERS]
         if other.name.lower() == "face" and lists and isinstance(lists[0], Lists) and faces is None:
             if lists[0].values.dtype.kind == "f" and (lists[0].values % 1).any():
                 raise Fault(
                     "expected whole numbers in the faces' lists of vertices, found fractions. Export the file again."
                 )
             faces = checked_faces(lists[0].counts, lists[0].values, len(points), notes)
+            of_faces = _of_faces(other, table, order, faces, notes)
         elif other.count:
             notes.append(f"left out the element {other.name} ({other.count} rows)")
     kept = {one.name: one.type for one in element.properties if one.count_type is None}
     encoding = next(name for name, sign in ENCODINGS.items() if sign == order)
     layout = {"encoding": encoding, "properties": kept, "coordinates": tuple(names), "comments": tuple(comments)}
+    layout["of_faces"] = of_faces
     return Content(points, fields, faces, notes, layout)
+
+
+def _of_faces(
+    element: Element, table: Columns, order: str, faces: NDArray | None, notes: list[str]
+) -> dict[str, NDArray | Lists]:
+    """The faces' other properties, as texture coordinates at their corners, in the file's types."""
+    others = [one for one in element.properties if one.name.lower() not in CORNERS]
+    if others and (faces is None or len(faces) != element.count):
+        notes.append(f"left out the faces' {listed([one.name for one in others])}")
+        return {}
+    held: dict[str, NDArray | Lists] = {}
+    for one in others:
+        column = table[one.name]
+        values = column.values if isinstance(column, Lists) else column
+        values = _native(_declared(values, one, notes) if order == "" else values)
+        held[one.name] = Lists(column.counts, values) if isinstance(column, Lists) else values
+    return held
 
 
 def _binary(body: bytes, order: str, elements: list[Element], notes: list[str]) -> list[Columns]:
