@@ -184,8 +184,7 @@ class Registration:
                 affine_penalty=s.affine_penalty,
             )
             distance = setup.distance if self.kind == "distance" else None
-            if setup.carried is not None:
-                setup.transform.attributes = setup.carried.under(setup.transform, answer)
+            setup.transform.attributes = setup.carried and setup.carried.under(setup.transform, answer)
             refined, said = nearest_point(
                 setup.transform,
                 setup.coherence,

@@ -163,8 +163,7 @@ class Solver:
         if bool(bad.any()):
             self.network.parameters[~network_good] = 0.0
             self.transform.parameters[bad] = self.game.energy.identity[bad]
-            source = self.game.sample.transform.source
-            self.game.sample.points[..., : source.shape[2]][bad] = source[bad]
+            self.game.sample.points[..., : self.transform.dimension][bad] = self.game.sample.transform.source[bad]
 
     # --- what comes out ---------------------------------------------------------------------------------------------
 
