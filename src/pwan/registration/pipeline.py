@@ -184,9 +184,10 @@ class Registration:
                 affine_penalty=s.affine_penalty,
             )
             distance = setup.distance if self.kind == "distance" else None
-            setup.transform.attributes = setup.carried and setup.carried.under(setup.transform, answer)
+            whole, carried = setup.transform, setup.carried
+            whole.attributes = None if carried is None else carried.under(whole, answer)
             refined, said = nearest_point(
-                setup.transform,
+                whole,
                 setup.coherence,
                 answer,
                 setup.reference,
