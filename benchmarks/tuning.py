@@ -26,9 +26,9 @@ from tqdm import tqdm
 from pwan import shapes
 from pwan.app.config import method_entries
 from pwan.bench.cell import Cell, MethodEntry, settings_hash, trial_seed
-from pwan.bench.pool import Failure, run_tasks
 from pwan.bench.rows import RowFile, environment
 from pwan.bench.trials import Task, Trial, register_trials
+from pwan.pool import Failure, run_tasks
 from pwan.problem import OK
 from pwan.synthesis import SynthesisSettings, make_problem
 

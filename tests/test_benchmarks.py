@@ -91,6 +91,17 @@ def test_what_attributes_are_worth(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     ]
 
 
+def test_many_known_shapes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    study = script("study", monkeypatch)
+    monkeypatch.setitem(study.VARIANTS, "plain", {"method": "soft_assignment", "steps": 2, "rank": 20, "init": "none"})
+    study.main(["heads", "plain", "--scans", "4", "--points", "40"])
+    rows = [[cell.strip() for cell in row.split("|")] for row in capsys.readouterr().out.splitlines()]
+    assert rows[2][1] == "template / every other shape" and rows[3][1] == "plain" and rows[4] == ["outlying: ; failed:"]
+    assert float(rows[3][2].split("/")[0]) > 0 and 0 <= float(rows[3][5]) <= 90
+    study.main(["heads", "--scans", "2", "--points", "40", "--files", str(tmp_path)])
+    assert sorted(path.name for path in tmp_path.rglob("*.*")) == ["scan_00.npy", "scan_01.npy", "template.off"]
+
+
 def test_frames_between_two_poses_and_the_errors_in_them(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

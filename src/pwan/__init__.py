@@ -1,7 +1,9 @@
 """Non-rigid point set registration by partial distribution matching (PWAN, Wang et al., ICLR 2022).
 
 - :func:`register`: move a source onto a reference, matching all or a part of it.
+- :func:`register_many`: a template onto many scans, with the mean and the modes of their shapes.
 - :func:`register_sequence`: lead one set through the frames of something that moves.
+- :func:`shape_model`: these of shapes whose points correspond already.
 - :class:`PwanSettings`: the settings of PWAN; :func:`register` names those of the other methods.
 - :func:`partial_wasserstein`: the partial Wasserstein-1 discrepancies of two sets, exact or by a potential network.
 - :func:`read_points`: points, and all that belongs to each of them, from a file of any usual format.
@@ -16,7 +18,7 @@ from pwan.lazy import lazily
 if TYPE_CHECKING:
     from pwan import methods
     from pwan.api import register
-    from pwan.many import register_sequence
+    from pwan.many import register_many, register_sequence, shape_model
     from pwan.pointfiles import PointFile, read_points, write_points
     from pwan.problem import RegistrationProblem, RegistrationResult
     from pwan.registration.settings import PwanSettings
@@ -33,7 +35,9 @@ __all__ = [
     "partial_wasserstein",
     "read_points",
     "register",
+    "register_many",
     "register_sequence",
+    "shape_model",
     "write_points",
 ]
 
@@ -48,7 +52,9 @@ __getattr__, __dir__ = lazily(
         "partial_wasserstein": "pwan.transport",
         "read_points": "pwan.pointfiles",
         "register": "pwan.api",
+        "register_many": "pwan.many",
         "register_sequence": "pwan.many",
+        "shape_model": "pwan.many",
         "write_points": "pwan.pointfiles",
     },
 )

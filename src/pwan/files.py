@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -46,3 +49,37 @@ def in_one_move(path: Path) -> Iterator[Path]:
             os.replace(half, path)
     finally:
         half.unlink(missing_ok=True)
+
+
+@contextmanager
+def unfinished_in(folder: Path) -> Iterator[Path]:
+    """A folder inside this one that goes in the end, and this one with it where it was made for nothing."""
+    made = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    half = Path(tempfile.mkdtemp(prefix=".pwan-", suffix=".tmp", dir=folder))
+    try:
+        yield half
+    finally:
+        shutil.rmtree(half, ignore_errors=True)
+        if made and not any(folder.iterdir()):
+            folder.rmdir()
+
+
+@contextmanager
+def alone_in(folder: Path, *, wait: bool = True) -> Iterator[None]:
+    """Hold the folder's lock, which dies with its holder: of two runs into it, one moves its files at a time.
+
+    Raises:
+        BlockingIOError: another run holds it, and this one is not to wait.
+    """
+    place = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(place, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            raise BlockingIOError(
+                f"another run is writing in {folder}; wait for it, or give this one a folder of its own with output=..."
+            ) from None
+        yield
+    finally:
+        os.close(place)

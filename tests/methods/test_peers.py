@@ -16,9 +16,9 @@ from scipy.spatial import Delaunay
 
 import pwan
 from pwan import methods, shapes
-from pwan.bench.pool import Failure, run_tasks
 from pwan.methods._baseline import RegistrationFailedError
 from pwan.methods._peers import import_peer, peer_call
+from pwan.pool import Failure, run_tasks
 from pwan.problem import RegistrationProblem, mean_squared_error
 from pwan.synthesis import SynthesisSettings, make_problem
 

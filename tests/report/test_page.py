@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from pwan.report import scene
-from pwan.report.page import MAX_LINES, Picture, Scene, Section, Table, table_html, write_page
+from pwan.report.page import MAX_LINES, Link, Picture, Scene, Section, Table, table_html, write_page
 from pwan.report.registered import Registration
 from pwan.report.scene import LIMIT, scene_json
 
@@ -193,3 +193,8 @@ def test_table_spells_numbers():
     assert cells == ["a b", "n", "t", "0.1235", "1", "x", "–", "20", "–", "∞", "3", "&lt;"]
     long = table_html(pd.DataFrame({"n": range(MAX_LINES + 7)}))
     assert "7 more lines" in long and long.count("<tr") == MAX_LINES + 1
+
+
+def test_a_cell_may_lead_to_a_file():
+    frame = pd.DataFrame({"scan": [Link("a <b>", "in one/a.html"), "plain"]})
+    assert '<a href="in%20one/a.html">a &lt;b&gt;</a>' in table_html(frame)

@@ -338,7 +338,7 @@ WRONG = [
     (["nothing.ply", "b.csv"], "nothing.ply: there is no such file"),
     (["a.ply"], "no reference was named"),
     ([], "no source and no reference was named"),
-    (["a.ply", "b.csv", "c.csv"], "expected two files, source and reference, got 3"),
+    (["a.ply", "b.csv", "c.csv"], "c.csv: there is no such file"),  # many scans
     (["a.ply", "b.csv", "mas=5"], "unknown key 'mas' (did you mean 'mass'?)"),
     (["a.ply", "b.csv", "mass=many"], "mass must be a number or null, got 'many'"),
     (
@@ -560,7 +560,7 @@ def test_python_words_are_not_shown_to_one_at_the_command_line(files, tmp_path, 
     assert register(files[0], tmp_path / "hole.xyz", f"output={tmp_path / 'out'}") == 2
     said = capsys.readouterr().err
     assert "drop_invalid=true" in said and "True" not in said
-    assert register(files[0], tmp_path, f"output={tmp_path / 'out'}") == 2
+    assert register(tmp_path, files[1], f"output={tmp_path / 'out'}") == 2
     assert "this is a folder; expected a file of points" in capsys.readouterr().err
     assert register("-a.ply", files[1]) == 2
     assert "source=-a.ply or ./-a.ply" in capsys.readouterr().err

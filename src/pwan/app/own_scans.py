@@ -22,11 +22,13 @@ from yaml import YAMLError
 
 import pwan
 from pwan import methods, scans
+from pwan.app import own_study
 from pwan.app.messages import backslash_words, yaml_words
 from pwan.app.own_frames import frames_of
 from pwan.app.tasks import REGISTER
 from pwan.exit_codes import FAILED, OK, WRONG_INPUT
 from pwan.files import words
+from pwan.many.settings import StudySettings, study_keys
 from pwan.process import code_of
 from pwan.progress import progress_bar
 from pwan.scans import ScanSettings
@@ -78,6 +80,19 @@ through all of them.
   method.steps=400       a setting of the method (PWAN's stages come after its steps)
   inputs=file.yaml       any of these from a file; what stands on the command line counts more
 
+pwan register TEMPLATE SCAN SCAN ... [key=value ...]
+python run.py task=register source=TEMPLATE reference=FOLDER [key=value ...]
+
+Moves the points of TEMPLATE onto each of many scans (files, a folder of them, or reference=[a.ply,b.ply]), so that all
+have its numbering; with the mean of their shapes and its modes. The same command again goes on after a stop.
+
+  output=study           the folder for the results: study.html, corresponded.npz, scans.csv, modes.csv, scores.csv
+  to=mean                register again with the mean shape, until it stays; to=template: once
+  moves=scans            the scans move onto TEMPLATE; moves=template: it moves onto them
+  remove_size=true       take out sizes too, beside positions and turns, before mean and modes
+  workers=auto           so many processes, one for each core
+  all of the above but landmarks=, for each registration; source_ is of TEMPLATE, reference_ of the scans
+
 A value is all that stands behind the first =. Paths start from the folder where you are.
 """
 
@@ -114,8 +129,10 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _pair(arguments: Sequence[str], bar: Observer, stack: ExitStack) -> int:
-    """Register two files; the bar is closed with the stack before the verdict is told."""
+    """Register two files, or many scans; the bar is closed with the stack before the verdict is told."""
     settings = parse(arguments)
+    if isinstance(settings, StudySettings):
+        return own_study.run(settings, words=_as_settings)
     _check_early(settings)
     with stack:
         outcome = scans.register_files(settings, tell=_tell, observer=bar)
@@ -161,15 +178,14 @@ def _tell(text: str) -> None:
     tqdm.write(_as_settings(text))
 
 
-def parse(arguments: Sequence[str]) -> ScanSettings:
-    """The settings that the arguments name.
+def parse(arguments: Sequence[str]) -> ScanSettings | StudySettings:
+    """The settings that the arguments name: of a study where there is more than one scan, a folder, or a setting that
+    only a study has.
 
     Raises:
         ValueError: an unknown key (names the nearest one), a value of the wrong type, or no source or reference.
         OSError: the file of inputs cannot be read.
     """
-    kinds = get_type_hints(ScanSettings)
-    known = [f.name for f in fields(ScanSettings) if f.name != "method_settings"]
     given: dict[str, Any] = {}
     positional: list[str] = []
     for argument in arguments:
@@ -183,8 +199,8 @@ def parse(arguments: Sequence[str]) -> ScanSettings:
             positional.append(argument)
         else:
             given[key] = value
-    if len(positional) > 2:
-        raise ValueError(f"expected two files, source and reference, got {len(positional)}: {', '.join(positional)}")
+    if len(positional) > 2 and not {"source", "reference"} & given.keys():
+        given["source"], given["reference"], positional = positional[0], positional[1:], []
     free = [name for name in ("source", "reference") if name not in given]
     if len(positional) > len(free):
         raise ValueError(f"{positional[-1]!r} is one file too many: source and reference are named already")
@@ -194,11 +210,16 @@ def parse(arguments: Sequence[str]) -> ScanSettings:
         raise ValueError(f"sequence must be true or false, got {sequence!r}")
     if "inputs" in given:
         given = {**_inputs(given.pop("inputs")), **given}
+    many = own_study.is_asked(given)
+    kinds = {**get_type_hints(ScanSettings), **(get_type_hints(StudySettings) if many else {})}
+    known = [f.name for f in fields(ScanSettings) if f.name != "method_settings"] + list(study_keys() if many else ())
     values: dict[str, Any] = {}
     of_method: dict[str, Any] = {}
     for key, value in given.items():
         if key.startswith(METHOD):
             of_method[key.removeprefix(METHOD)] = _plain(value)
+        elif key == "reference" and many:
+            values[key] = own_study.listed(value)
         elif key not in known:
             choices = [*known, "inputs", "sequence"]
             raise ValueError(f"unknown key {key!r}{nearest(key, choices)}; there are {', '.join(choices)}")
@@ -208,6 +229,8 @@ def parse(arguments: Sequence[str]) -> ScanSettings:
     missing = [name for name in ("source", "reference") if name not in values]
     if missing:
         raise ValueError(f"no {' and no '.join(missing)} was named; for example: source=a.ply reference=b.ply")
+    if many:
+        return own_study.settings_of(values, of_method)
     return build_settings(ScanSettings, {**values, "method_settings": of_method}, owner="register")
 
 
@@ -235,6 +258,8 @@ def parse_sequence(arguments: Sequence[str]) -> tuple[list[str], ScanSettings]:
     source = given.get("source", held.get("source", frames[0] if frames else ""))
     others = [argument for argument in settings if not argument.startswith(("source=", "reference="))]
     parsed = parse([*flags, *others, f"source={source}", f"reference={frames[-1] if frames else ''}"])
+    if isinstance(parsed, StudySettings):
+        raise ValueError(f"{', '.join(study_keys())} are of many scans, not of a sequence; leave them out")
     print(order)
     return frames, parsed
 

@@ -15,10 +15,10 @@ from tqdm import tqdm
 from pwan import methods
 from pwan.bench.cell import Cell, MethodEntry, settings_hash, trial_seed
 from pwan.bench.measures import NAMES
-from pwan.bench.pool import Failure, run_tasks
 from pwan.bench.rows import Row, RowFile, environment, newest, save_arrays
 from pwan.bench.settings import TrainerSettings
-from pwan.bench.trials import Task, Trial, choose_workers, devices_of, register_trials
+from pwan.bench.trials import Task, Trial, devices_of, register_trials
+from pwan.pool import Failure, choose_workers, run_tasks
 from pwan.problem import FAILED, OK, RegistrationProblem, mean_squared_error
 from pwan.registration.setup import check_ranks
 from pwan.shapes import Shape

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -18,10 +17,10 @@ from torch import Tensor
 
 from pwan import methods
 from pwan.bench.measures import measures
-from pwan.bench.pool import Report, worker_number
 from pwan.bench.settings import LOOP, TrainerSettings
 from pwan.devices.ranks import Place, devices_here
 from pwan.devices.threads import threads
+from pwan.pool import Report, worker_number
 from pwan.problem import FAILED, OK, Observer, Progress, RegistrationProblem, RegistrationResult, mean_squared_error
 from pwan.registration import flexibility, pipeline
 from pwan.registration.settings import PwanSettings
@@ -247,15 +246,6 @@ def devices_of(method: str, trainer: TrainerSettings) -> dict[str, Any]:
     if not torch.cuda.is_available():
         raise ValueError("trainer=gpu needs a GPU, but torch finds none here; take trainer=loop")
     return {"devices": devices_here(trainer.devices, "gpu")[:1]}  # whichever takes a trial, its row is the same
-
-
-def choose_workers(workers: int | str, trials: int) -> int:
-    """How trials are run: 0 is one batch in this process, 1 one after the other, n > 1 in n processes.
-
-    ``"auto"`` takes a process for each core. A batch would gain nothing: the matrix products of one problem already
-    fill a core, and two threads on a small problem are slower than two processes.
-    """
-    return min(len(os.sched_getaffinity(0)) if workers == "auto" else int(workers), trials)
 
 
 def _finite(value: float) -> float | None:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import quote
 
 import pandas as pd
 from PIL import Image
@@ -33,6 +34,19 @@ class Table:
     caption: str
     frame: pd.DataFrame
     folded: bool = False
+
+
+@dataclass(frozen=True)
+class Link:
+    """A table's cell that leads to a file.
+
+    Attributes:
+        text: of the cell.
+        path: of the file, from the page's folder.
+    """
+
+    text: str
+    path: str
 
 
 @dataclass(frozen=True)
@@ -128,6 +142,8 @@ def _cell(value: object) -> str:
     """One cell as markup; escaped here, for pandas would escape the numbers' signs too."""
     if isinstance(value, float):
         return "–" if value != value else "∞" if value == float("inf") else f"{value:.4g}"
+    if isinstance(value, Link):
+        return f'<a href="{html.escape(quote(value.path))}">{html.escape(value.text)}</a>'
     return "–" if value is None or value is pd.NA else html.escape(str(value))
 
 

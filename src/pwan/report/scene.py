@@ -79,7 +79,7 @@ def scene_json(
         ]
     first = 2 if distance_first and registrations[0].distance is not None else 1
     everything = np.concatenate([source, reference, *([] if truth is None else [truth])])
-    text = _figure(views, first, _layout(everything, reference)).to_json()
+    text = _figure(views, first, layout(everything, reference)).to_json()
     assert text is not None and "</" not in text
     return text
 
@@ -104,13 +104,13 @@ def frames_json(moved: np.ndarray, frames: Sequence[np.ndarray], names: Sequence
         visible = [at == number for at in range(len(frames)) for _ in pair]
         label = html.escape(names[number])
         steps.append({"label": label, "method": "restyle", "args": [{"visible": visible}]})
-    layout = _layout(np.concatenate([*frames, moved[np.isfinite(moved).all(2)]]), frames[0])
-    text = go.Figure(traces, layout).update_layout(sliders=[{"steps": steps, "pad": {"b": 20}}]).to_json()
+    shown = layout(np.concatenate([*frames, moved[np.isfinite(moved).all(2)]]), frames[0])
+    text = go.Figure(traces, shown).update_layout(sliders=[{"steps": steps, "pad": {"b": 20}}]).to_json()
     assert text is not None and "</" not in text
     return text
 
 
-def _figure(views: Sequence[_View], first: int, layout: go.Layout) -> go.Figure:
+def _figure(views: Sequence[_View], first: int, frame: go.Layout) -> go.Figure:
     """All traces that hold something, and the menu that chooses between the views."""
     owner = [number for number, view in enumerate(views) for trace in view.traces if len(trace.x)]
     traces = [trace for view in views for trace in view.traces if len(trace.x)]
@@ -126,7 +126,7 @@ def _figure(views: Sequence[_View], first: int, layout: go.Layout) -> go.Figure:
         for view, shown in zip(views, visible, strict=True)
     ]
     menu = {"buttons": buttons, "active": first, "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom"}
-    return go.Figure(traces, layout).update_layout(updatemenus=[menu])
+    return go.Figure(traces, frame).update_layout(updatemenus=[menu])
 
 
 def _thinned(points: np.ndarray, most: int = LIMIT) -> np.ndarray:
@@ -156,14 +156,14 @@ def _distances(registration: Registration, reference: np.ndarray) -> list[_View]
     if y_distance is None or x_distance is None:
         return []
     traces = [
-        _far(reference, x_distance, registration.reference_faces, "reference"),
-        _far(registration.transformed, y_distance, registration.faces, "registered"),
+        coloured(reference, x_distance, registration.reference_faces, "reference"),
+        coloured(registration.transformed, y_distance, registration.faces, "registered"),
     ]
     return [_View(f"{registration.method}: distance to the other set", traces)]
 
 
-def _far(points: np.ndarray, distance: np.ndarray, faces: np.ndarray | None, name: str) -> Any:
-    """One set coloured by its distances (N,): as a surface where the faces name all points and are few, else dots."""
+def coloured(points: np.ndarray, distance: np.ndarray, faces: np.ndarray | None, name: str) -> Any:
+    """One set coloured by distances (N,): as a surface where the faces name all points and are few, else dots."""
     few = faces is not None and max(len(faces), len(points)) <= MESH_LIMIT
     if faces is None or not few or points.shape[1] == 2 or len(np.unique(faces)) < len(points):
         return _points(_thinned(points), _thinned(distance), name, scale={"coloraxis": "coloraxis"})
@@ -205,7 +205,7 @@ def _points(
     return kind(**columns, **more, visible=None if shown else "legendonly")
 
 
-def _layout(points: np.ndarray, reference: np.ndarray) -> go.Layout:
+def layout(points: np.ndarray, reference: np.ndarray) -> go.Layout:
     """The same cube for every view, so that they can be compared; no axes; looked at as the reference stands."""
     centre = (points.max(0) + points.min(0)) / 2
     half = (points.max(0) - points.min(0)).max() / 2 * 1.02

@@ -48,8 +48,7 @@ def check_output(settings: ScanSettings) -> None:
             with needs(extra, f"export={found[0]}", package):
                 pass
     folder = Path(settings.output)
-    if folder.exists() and not folder.is_dir():
-        raise NotADirectoryError(f"{folder} is a file; expected a folder for the results, name another with output=")
+    check_writable(folder)
     existing = [path.name for path in files(settings).values() if os.path.lexists(path)]
     folders = [path for path in files(settings).values() if path.is_dir()]
     if folders:
@@ -59,6 +58,16 @@ def check_output(settings: ScanSettings) -> None:
             f"{folder} holds results already ({', '.join(existing)}); name another folder with output=, or write over "
             "them with overwrite=true"
         )
+
+
+def check_writable(folder: Path) -> None:
+    """Refuse a folder for results that is a file, or cannot be made or written to.
+
+    Raises:
+        OSError: it is so.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise NotADirectoryError(f"{folder} is a file; expected a folder for the results, name another with output=")
     above = folder
     while not above.exists():
         above = above.parent

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import math
 import os
 import re
-import shutil
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +19,7 @@ from pwan.begin.start import Start
 from pwan.deformation.normals import turned
 from pwan.deformation.space import SpaceTransform
 from pwan.extras import needs
-from pwan.files import naming
+from pwan.files import alone_in, naming, unfinished_in
 from pwan.pointfiles import write_points
 from pwan.scans.again import Again
 from pwan.scans.exporting import copy_beside, taken, write_exports
@@ -115,7 +110,7 @@ def write_output(settings: ScanSettings, outcome: Outcome) -> tuple[str, ...]:
         ValueError: the format cannot hold the points.
     """
     final, folder = files(settings), Path(settings.output)
-    with _unfinished(folder) as half, naming(folder, half):
+    with unfinished_in(folder) as half, naming(folder, half):
         unfinished = {what: half / path.name for what, path in final.items()}
         pair = outcome.pair
         extra = {"matched": outcome.matched, "displacement": outcome.points - pair.source_file.points}
@@ -134,7 +129,7 @@ def write_output(settings: ScanSettings, outcome: Outcome) -> tuple[str, ...]:
         contents["exports"] = told
         unfinished["result"].write_text(json.dumps(contents, indent=1, allow_nan=False), encoding="utf-8")
         _page(settings, outcome, contents, unfinished["page"])
-        with _alone_in(folder):
+        with alone_in(folder):
             check_output(settings)  # another run may have ended here since this one began
             for copy in copied:
                 (folder / copy).parent.mkdir(parents=True, exist_ok=True)
@@ -147,31 +142,6 @@ def write_output(settings: ScanSettings, outcome: Outcome) -> tuple[str, ...]:
                 else:
                     path.unlink(missing_ok=True)  # of an earlier run
         return tuple(notes)
-
-
-@contextmanager
-def _unfinished(folder: Path) -> Iterator[Path]:
-    """A folder inside this one that goes in the end, and this one with it where it was made for nothing."""
-    made = not folder.exists()
-    folder.mkdir(parents=True, exist_ok=True)
-    half = Path(tempfile.mkdtemp(prefix=".pwan-", suffix=".tmp", dir=folder))
-    try:
-        yield half
-    finally:
-        shutil.rmtree(half, ignore_errors=True)
-        if made and not any(folder.iterdir()):
-            folder.rmdir()
-
-
-@contextmanager
-def _alone_in(folder: Path) -> Iterator[None]:
-    """Hold the folder's lock, which dies with its holder: of two runs into it, one moves its files at a time."""
-    place = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(place, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(place)
 
 
 def summary(settings: ScanSettings, outcome: Outcome) -> dict[str, Any]:

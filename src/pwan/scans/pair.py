@@ -75,15 +75,21 @@ def read_pair(settings: ScanSettings) -> Pair:
         OSError: a file does not exist or cannot be read.
         ValueError: the content of a file is invalid, or the two cannot be registered onto each other; names the file.
     """
-    source, reference = _read(settings, "source"), _read(settings, "reference")
+    return pair_of(settings, read_file(settings, "source"), read_file(settings, "reference"))
+
+
+def check_pair(settings: ScanSettings, source: PointFile, reference: PointFile) -> None:
+    """Refuse files that cannot be registered onto each other.
+
+    Raises:
+        ValueError: other dimensions, too few points, no extent, or extents that no common unit has.
+    """
     (_, d), (_, other) = source.points.shape, reference.points.shape
     if d != other:
         raise ValueError(
             f"{source.path} has {d} coordinates a point and {reference.path} has {other}; expected as many in both. "
             "Drop or add a coordinate in one of them, or name the columns with source_columns= or reference_columns="
         )
-    both = {"source": source, "reference": reference}
-    notes = [f"{file.path.name}: {_in_words_of(role, note)}" for role, file in both.items() for note in file.notes]
     extents = [float(np.ptp(file.points, axis=0).max()) for file in (source, reference)]
     for file, extent in zip((source, reference), extents, strict=True):
         if len(file.points) < d + 1:
@@ -102,13 +108,20 @@ def read_pair(settings: ScanSettings) -> Pair:
             f"{source.path} extends over {extents[0]:g} and {reference.path} over {extents[1]:g}; expected the same "
             "units in both. Convert one of them, or look for the scale with scale=true"
         )
+
+
+def pair_of(settings: ScanSettings, source: PointFile, reference: PointFile) -> Pair:
+    """As :func:`read_pair`, of files that were read."""
+    check_pair(settings, source, reference)
+    both = {"source": source, "reference": reference}
+    notes = [f"{file.path.name}: {_in_words_of(role, note)}" for role, file in both.items() for note in file.notes]
     landmarks = find_landmarks(settings, source, reference, notes)
     rows_in_files = np.empty((0, 2), dtype=np.int64)
     if landmarks is not None and landmarks.points is not None:
         rows_in_files = landmarks.points
     rows: np.ndarray | None
     if settings.sample is not None:
-        if source.triangles is None or not len(source.triangles) or d != 3:
+        if source.triangles is None or not len(source.triangles) or source.points.shape[1] != 3:
             raise ValueError(
                 f"{source.path} has no faces to draw {settings.sample} points on; leave sample out, or export a mesh"
             )
@@ -170,7 +183,13 @@ def doubtful_units(source: np.ndarray, reference: np.ndarray) -> str:
     )
 
 
-def _read(settings: ScanSettings, role: str) -> PointFile:
+def read_file(settings: ScanSettings, role: str) -> PointFile:
+    """Read the file of this role, "source" or "reference".
+
+    Raises:
+        OSError: it does not exist or cannot be read.
+        ValueError: its content is invalid.
+    """
     try:
         return read_points(
             getattr(settings, role),

@@ -14,7 +14,7 @@ from pwan.app.tasks import benchmark
 from pwan.bench.cell import Cell, MethodEntry, trial_seed
 from pwan.bench.rows import RowFile, read_rows
 from pwan.bench.settings import TrackingSettings
-from pwan.bench.trials import choose_workers
+from pwan.pool import choose_workers
 from pwan.report.trial_figure import Figure
 from pwan.synthesis import SynthesisSettings
 

@@ -80,7 +80,7 @@ def run_cell(
         entries: the methods.
         folder: of the results.
         trials: how many.
-        workers: see :func:`pwan.bench.trials.choose_workers`.
+        workers: see :func:`pwan.pool.choose_workers`.
         tracking: whether and where to track in W&B.
         config: the configuration for ``config.yaml`` and W&B; gets the methods' settings as they are used in this cell.
         trainer: who drives PWAN's steps.

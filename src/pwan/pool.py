@@ -80,6 +80,15 @@ def run_tasks(
             pipe.close()
 
 
+def choose_workers(workers: int | str, tasks: int) -> int:
+    """How tasks are run: 1 one after the other in this process, n > 1 in n processes; for trials 0 is one batch.
+
+    ``"auto"`` takes a process for each core. A batch would gain nothing: the matrix products of one problem already
+    fill a core, and two threads on a small problem are slower than two processes.
+    """
+    return min(len(os.sched_getaffinity(0)) if workers == "auto" else int(workers), tasks)
+
+
 def worker_number() -> int:
     """Which of the pool's workers this process is, from 0; one that replaces another has its number. 0 for none."""
     name = current_process().name

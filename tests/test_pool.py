@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from pwan.bench import pool
-from pwan.bench.pool import Failure, run_tasks
-from tests.bench import pool_tasks
+from pwan import pool
+from pwan.pool import Failure, run_tasks
+from tests import pool_tasks
 
 
 def collect(function, tasks, workers):

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 
-from pwan.bench import pool
+from pwan import pool
 
 
 def square(task, report):

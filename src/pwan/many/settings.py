@@ -1,0 +1,119 @@
+"""The settings of a study: a template's file and many scans' files. Nothing slow is imported here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal
+
+from pwan.pointfiles.detect import SUFFIXES, suffix_of
+from pwan.scans.folder import stem, suffixes
+from pwan.scans.settings import ScanSettings
+from pwan.settings import build_settings
+
+Onto = Literal["template", "mean"]
+Moves = Literal["template", "scans"]
+# of a registration, what the study sets itself
+OWN = ("source", "reference", "output", "overwrite")
+ROLES = ("source_", "reference_")
+
+
+@dataclass(frozen=True)
+class StudySettings:
+    """Settings of :func:`pwan.many.study_files`.
+
+    Attributes:
+        template: the file whose points, and faces, all scans get.
+        scans: two files or more, or folders of them.
+        output: the folder for the results, made if it does not exist.
+        to: "template" registers with the template alone. "mean" then registers with the mean shape, and with the next
+            one, until it stays.
+        moves: "template" moves the template onto each scan. "scans" moves each scan onto the template, and each
+            template point then takes the place that the nearest point of the moved scan has in its file.
+        remove_size: take out the sizes of the shapes, beside positions and turns, before mean and modes.
+        workers: over so many processes the registrations are dealt; "auto": one for each core.
+        overwrite: write over results of something else.
+        each: settings of each registration by their names in :class:`pwan.scans.ScanSettings`, where "source" is the
+            template and "reference" the scan, whichever moves.
+    """
+
+    template: str
+    scans: tuple[str, ...]
+    output: str = "study"
+    to: Onto = "template"
+    moves: Moves = "template"
+    remove_size: bool = False
+    workers: int | Literal["auto"] = "auto"
+    overwrite: bool = False
+    each: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.workers != "auto" and self.workers < 1:
+            raise ValueError(f"workers must be a number from 1 on, or auto, got {self.workers}")
+        own = [name for name in OWN if name in self.each]
+        if own:
+            raise ValueError(f"{', '.join(own)} of a registration are set by the study")
+        if "landmarks" in self.each:
+            raise ValueError(
+                "landmarks are of one scan and cannot serve many; leave them out, or register the scan that needs them "
+                "alone"
+            )
+        self.of("scan", Path(self.output))  # checks them
+
+    def of(self, scan: str, folder: Path, **changed: Any) -> ScanSettings:
+        """The settings of one registration, whose results go into this folder."""
+        told, files = {**self.each, **changed}, (self.template, scan)
+        if self.moves == "scans":
+            told, files = {_other_role(name): value for name, value in told.items()}, files[::-1]
+        ends = dict(zip(("source", "reference"), files, strict=True))
+        told |= {**ends, "output": str(folder), "overwrite": True}
+        one: ScanSettings = build_settings(ScanSettings, told, owner="register")
+        return one
+
+    def names(self) -> dict[str, str]:
+        """The scans' files by their names, which are those of the files without suffixes.
+
+        Raises:
+            ValueError: fewer than two, a folder without any, or two of one name.
+            OSError: a folder that cannot be read.
+        """
+        found: dict[str, str] = {}
+        for path in _listed(self.scans):
+            name = stem(Path(path))
+            if name in found:
+                raise ValueError(
+                    f"{found[name]} and {path} have the same name, {name}, by which their results are known; rename "
+                    "one of them"
+                )
+            found[name] = path
+        if len(found) < 2:
+            raise ValueError(f"expected two scans or more, found {', '.join(found.values()) or 'none'}")
+        return found
+
+
+def study_keys() -> tuple[str, ...]:
+    """The names of the settings that a registration of two files does not have."""
+    pair = [one.name for one in fields(ScanSettings)]
+    return tuple(one.name for one in fields(StudySettings) if one.name not in (*pair, "template", "scans", "each"))
+
+
+def _listed(scans: Sequence[str]) -> list[str]:
+    """The files, those of folders by name."""
+    paths: list[str] = []
+    for scan in scans:
+        if not Path(scan).is_dir():
+            paths.append(scan)
+            continue
+        inside = sorted(path for path in Path(scan).iterdir() if path.is_file() and not path.name.startswith("."))
+        readable = [str(path) for path in inside if {suffix_of(path), suffixes(path)} & {*SUFFIXES, ".mrk.json"}]
+        if not readable:
+            raise ValueError(f"{scan} holds no file of points that can be read; name the files one by one if it does")
+        paths += readable
+    return paths
+
+
+def _other_role(name: str) -> str:
+    """A setting's name of the other file."""
+    role = next((role for role in ROLES if name.startswith(role)), None)
+    return name if role is None else ROLES[1 - ROLES.index(role)] + name.removeprefix(role)

@@ -1,0 +1,70 @@
+"""Many scans from the command line: when it is a study, and what is said in the end."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pwan.app import own_scans
+from pwan.many import StudySettings
+from pwan.scans import ScanSettings
+from tests.many.scanned import family
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    template, shapes = family(2)
+    (tmp_path / "scans").mkdir()
+    for name, points in (("t", template), ("scans/a", shapes[0]), ("scans/b", shapes[1])):
+        np.save(f"{name}.npy", points)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["t.npy", "scans/a.npy", "scans/b.npy"],
+        ["source=t.npy", "reference=[scans/a.npy, scans/b.npy]"],
+        ["source=t.npy", 'reference=["scans/a.npy","scans/b.npy"]'],
+    ],
+)
+def test_more_than_one_scan_is_a_study(folder, arguments):
+    settings = own_scans.parse([*arguments, "output=o", "to=mean", "seed=3", "method.steps=7", "workers=1"])
+    each = {"seed": 3, "method_settings": {"steps": 7}}
+    assert settings == StudySettings(
+        "t.npy", ("scans/a.npy", "scans/b.npy"), output="o", to="mean", workers=1, each=each
+    )
+
+
+def test_a_folder_or_a_setting_of_its_own_makes_a_study(folder):
+    assert own_scans.parse(["t.npy", "scans"]) == StudySettings("t.npy", ("scans",))
+    (folder / "more.yaml").write_text("source: t.npy\nreference: [scans/a.npy, scans/b.npy]\nremove_size: true\n")
+    of_file = own_scans.parse(["inputs=more.yaml", "moves=scans"])
+    assert of_file == StudySettings("t.npy", ("scans/a.npy", "scans/b.npy"), moves="scans", remove_size=True)
+    assert isinstance(own_scans.parse(["t.npy", "scans/a.npy"]), ScanSettings)
+    with pytest.raises(ValueError, match="is one file too many: source and reference are named already"):
+        own_scans.parse(["t.npy", "scans/a.npy", "scans/b.npy", "reference=scans"])
+    with pytest.raises(ValueError, match=r"unknown key 'tw' \(did you mean 'to'\?\)"):
+        own_scans.parse(["t.npy", "scans", "tw=mean"])
+
+
+QUICK = ["method=soft_assignment", "method.steps=15", "method.rank=20", "init=none", "mass=60", "workers=1"]
+
+
+def test_what_is_said(folder, capsys):
+    assert own_scans.main(["t.npy", "scans", "output=o", *QUICK]) == 0
+    said = capsys.readouterr()
+    assert "of 2 registrations look good" in said.out and "1 modes explain 95%" in said.out
+    assert str(folder / "o" / "study.html") in said.out and "2/2" in said.err
+    assert own_scans.main(["t.npy", "scans/a.npy", "output=o", "to=mean", *QUICK]) == 2
+    assert capsys.readouterr().err == "error: expected two scans or more, found scans/a.npy\n"
+
+
+def test_a_stop_is_said(folder, capsys, monkeypatch):
+    def stopped(*arguments, **more):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pwan.many.study.run_tasks", stopped)
+    assert own_scans.main(["t.npy", "scans", "output=o", *QUICK]) == 130
+    assert capsys.readouterr().err.endswith("Stopped. The same command goes on from here.\n")
