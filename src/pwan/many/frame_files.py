@@ -22,6 +22,7 @@ from pwan.files import in_one_move
 from pwan.many.sequence import Followed, Tell, by_either, chained, in_turn, of_frame
 from pwan.pointfiles import PointFile, read_points
 from pwan.problem import Observer
+from pwan.scans.attributes import read_attributes
 from pwan.scans.folder import PAGE, TRANSFORM, check_output, stem
 from pwan.scans.folder import files as written
 from pwan.scans.output import Outcome, write_output
@@ -200,7 +201,10 @@ def _registered(
 
     def chain() -> Followed:
         assert last is not None
-        before = replace(pair, source=last.points, source_file=_as_it_was(pair.source_file, last))
+        led = _as_it_was(pair.source_file, last)
+        rows = pair.source_rows, pair.reference_rows
+        carried = read_attributes(settings, (led, pair.reference_file), rows, [])
+        before = replace(pair, source=last.points, source_file=led, attributes=carried)
         as_they_are = replace(settings, init="none", scale=False)
         outcomes.append(register(as_they_are, before, guess=None))
         found = _found(settings, outcomes[-1])

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 import pwan
 from pwan.begin.estimate import Limits
 from pwan.begin.start import Start
+from pwan.deformation.normals import turned
 from pwan.deformation.space import SpaceTransform
 from pwan.extras import needs
 from pwan.files import alone_in, naming, unfinished_in
@@ -270,18 +272,16 @@ def _threshold(result: Any) -> float | None:
 
 
 def _turned_normals(outcome: Outcome) -> dict[str, np.ndarray]:
-    """The source's normals by their field names, turned with the map: a normal n goes to J^-1 n, of its old length."""
+    """The source's normals by their field names, turned with the map, of their old lengths."""
     file = outcome.pair.source_file
     normals = file.normals
     transform = outcome.transform
     if normals is None or transform is None:
         return {}
     jacobians = transform.jacobians(file.points)  # (N, D, D) d moved_j / d y_i
-    turned = np.linalg.solve(jacobians, normals[..., None])[..., 0] * np.sign(np.linalg.det(jacobians))[:, None]
-    lengths = np.linalg.norm(turned, axis=1, keepdims=True)
-    turned *= np.linalg.norm(normals, axis=1, keepdims=True) / np.where(lengths > 0, lengths, 1.0)
+    there = turned(torch.from_numpy(normals), torch.from_numpy(jacobians)).numpy()
     names = file.normal_names
-    columns = [turned] if len(names) == 1 else list(turned.T)
+    columns = [there] if len(names) == 1 else list(there.T)
     return {name: column.astype(file.fields[name].dtype) for name, column in zip(names, columns, strict=True)}
 
 
