@@ -64,7 +64,7 @@ def register_frame_files(
     *,
     tell: Tell = print,
     observer: Observer | None = None,
-    register: Callable[..., Outcome] = register_pair,
+    register: Callable[..., Any] = register_pair,
 ) -> FrameFiles:
     """Lead one file's points through frames, as :func:`pwan.many.sequence.register_sequence` does, and write all of it.
 
