@@ -25,7 +25,8 @@ from pwan.problem import Observer
 from pwan.scans.attributes import read_attributes
 from pwan.scans.folder import PAGE, TRANSFORM, check_output, stem
 from pwan.scans.folder import files as written
-from pwan.scans.output import Outcome, write_output
+from pwan.scans.outcome import Outcome
+from pwan.scans.output import write_output
 from pwan.scans.pair import read_pair
 from pwan.scans.registering import register_pair, registered_mass
 from pwan.scans.settings import ScanSettings

@@ -28,7 +28,8 @@ from pwan.scans.again import better
 from pwan.scans.attributes import in_lengths
 from pwan.scans.exporting import check_exports
 from pwan.scans.folder import check_output
-from pwan.scans.output import Outcome, write_output
+from pwan.scans.outcome import Outcome
+from pwan.scans.output import write_output
 from pwan.scans.pair import Pair, doubtful_units, read_pair
 from pwan.scans.settings import ScanSettings
 from pwan.trust.faces import face_faults
