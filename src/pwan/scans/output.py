@@ -15,6 +15,7 @@ import torch
 
 import pwan
 from pwan.deformation.normals import turned
+from pwan.deformation.space import SpaceTransform
 from pwan.extras import needs
 from pwan.files import alone_in, naming, unfinished_in
 from pwan.pointfiles import write_points
