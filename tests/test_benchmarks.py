@@ -81,6 +81,16 @@ def test_starts_of_few_points_and_what_is_there_already(
     assert all(case.make()[0].ndim == 2 for case in starts.cases("report") if case.name.startswith("sections"))
 
 
+def test_what_attributes_are_worth(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    attributes = script("attributes", monkeypatch)
+    attributes.main(["report", "--quick", "--kinds", "row", "sheet", "--weights", "0", "3"])
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == "| case | weight 0 | weight 3 |"
+    assert [line.split(" | ")[0] for line in said[2:]] == [
+        *("| row 100", "| sheet 100", "| **row**, median", "| **sheet**, median")
+    ]
+
+
 def test_many_known_shapes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     study = script("study", monkeypatch)
     monkeypatch.setitem(study.VARIANTS, "plain", {"method": "soft_assignment", "steps": 2, "rank": 20, "init": "none"})

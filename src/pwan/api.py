@@ -27,6 +27,7 @@ from pwan.arrays import (
     to_numpy,
     to_points,
 )
+from pwan.attributes import attributes_of
 from pwan.begin.estimate import estimate_limits
 from pwan.extras import needs
 from pwan.problem import Array, Observer, RegistrationProblem, RegistrationResult
@@ -38,12 +39,13 @@ from pwan.registration.presets import resolve_kind
 from pwan.settings import nearest
 from pwan.trust.measuring import measured
 from pwan.trust.verdict import Verdict, judge
-from pwan.weights import even_weights
+from pwan.weights import to_weights
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 OfEach: TypeAlias = HasArray | Sequence[Sequence[float]]
+AttributesOf: TypeAlias = ArrayLike | Tensor | Mapping[str, ArrayLike | Tensor]
 PairsOfOne: TypeAlias = OfEach | Sequence[OfEach]
 Landmarks: TypeAlias = PairsOfOne | Sequence[PairsOfOne | None]
 
@@ -58,6 +60,8 @@ class Registered(RegistrationResult[Array], Generic[Array]):
         source: the points as they were given, not a copy.
         reference: likewise.
         weights: of both sets as they were registered, (B, r) and (B, q), or None for each where its points count once.
+        labels: of both sets, (B, r, L) and (B, q, L), true for the ones of L labels that a point has; None without any;
+            for one problem without the leading B.
         pinned: what pinning the landmarks bent, a :class:`pwan.registration.pinning.Pinning`; None without.
     """
 
@@ -72,6 +76,7 @@ class Registered(RegistrationResult[Array], Generic[Array]):
     source: Any = None
     reference: Any = None
     weights: tuple[Any, Any] = (None, None)
+    labels: tuple[Any, Any] | None = None
     pinned: Any = None
 
     @property
@@ -101,6 +106,8 @@ class Registered(RegistrationResult[Array], Generic[Array]):
                 lists = {name: values[k] if values else None for name, values in lists.items()}
             arrays: dict[str, Any] = {"transformed": moved, "matched": matched, "reference_matched": staying}
             one = replace(self, **arrays, **lists)
+            if self.labels is not None:
+                one.labels = self.labels if single else (self.labels[0][k], self.labels[1][k])
             weights = (None if of is None else of[min(k, len(of) - 1)] for of in self.weights)
             sides: dict[str, Any] = dict(zip(("source_weights", "reference_weights"), weights, strict=True))
             found.append(judge(measured(y.astype(np.float64), x.astype(np.float64), one, **sides)))
@@ -147,6 +154,9 @@ def register(
     reference_faces: ArrayLike | None = ...,
     source_weights: ArrayLike | Tensor | Literal["even"] | None = ...,
     reference_weights: ArrayLike | Tensor | Literal["even"] | None = ...,
+    source_attributes: AttributesOf | None = ...,
+    reference_attributes: AttributesOf | None = ...,
+    attribute_weight: float | Mapping[str, float] | None = ...,
     method: str = ...,
     settings: DataclassInstance | None = ...,
     seed: int = ...,
@@ -171,6 +181,9 @@ def register(
     reference_faces: ArrayLike | None = ...,
     source_weights: ArrayLike | Tensor | Literal["even"] | None = ...,
     reference_weights: ArrayLike | Tensor | Literal["even"] | None = ...,
+    source_attributes: AttributesOf | None = ...,
+    reference_attributes: AttributesOf | None = ...,
+    attribute_weight: float | Mapping[str, float] | None = ...,
     method: str = ...,
     settings: DataclassInstance | None = ...,
     seed: int = ...,
@@ -194,6 +207,9 @@ def register(
     reference_faces: ArrayLike | None = None,
     source_weights: ArrayLike | Tensor | Literal["even"] | None = None,
     reference_weights: ArrayLike | Tensor | Literal["even"] | None = None,
+    source_attributes: AttributesOf | None = None,
+    reference_attributes: AttributesOf | None = None,
+    attribute_weight: float | Mapping[str, float] | None = None,
     method: str = "pwan",
     settings: DataclassInstance | None = None,
     seed: int = 0,
@@ -236,6 +252,16 @@ def register(
             (:func:`pwan.weights.even_weights`). That helps a mesh much whose vertices are denser in places, and does
             next to nothing for points that are even already. PWAN's methods and soft_assignment take weights.
         reference_weights: the same of the reference (a_i).
+        source_attributes: what the points carry beside their place and the match respects: numbers (r, A) or (r,), as
+            colours, or labels (r,), whole numbers or text; with B in front for B problems. Or a mapping of names to
+            such. Distances are then d((y, a), (x, b))^2 = |y - x|^2 + w^2 |a - b|^2, while the points move in space
+            alone; two labels that differ are w apart. What is named "normals", (r, D), becomes unit vectors that turn
+            with the transform. PWAN's methods and soft_assignment take attributes.
+        reference_attributes: the same of the reference.
+        attribute_weight: w, in units of length for a difference of 1, of all attributes or by their names. None: a
+            spacing of the reference, by which numbers of one name then deviate, and three of labels; see
+            :func:`pwan.attributes.attributes_of`. ``distance``, the result's ``potential``, which takes points with
+            their attributes times their weights behind (N, D + A), and ``matched`` are of these distances.
         method: a name out of ``pwan.methods.names()``.
         seed: the same seed gives the same result.
         settings: of the method, an instance of its own class: ``PwanSettings(steps=200)`` for "pwan",
@@ -283,8 +309,9 @@ def register(
     problem = RegistrationProblem(y, x, source_faces=y_faces, reference_faces=x_faces, guess=there)  # checks them
     problem = replace(
         problem,
-        source_weights=_weights("source_weights", source_weights, y, y_faces),
-        reference_weights=_weights("reference_weights", reference_weights, x, x_faces),
+        source_weights=to_weights("source_weights", source_weights, y, y_faces),
+        reference_weights=to_weights("reference_weights", reference_weights, x, x_faces),
+        attributes=attributes_of(source_attributes, reference_attributes, attribute_weight, y, x, single=single),
     )
     placed, extra = with_landmarks(problem, landmarks, single=single)
     _check_space(chosen, extra, pinned, placed)
@@ -292,6 +319,7 @@ def register(
     if (mass is not None or distance is not None) and getattr(chosen, "type", None) == "complete":
         raise ValueError(f"method {method} matches all of both sets; leave mass and distance out")
     b, a = (None if of is None else of.numpy() for of in (problem.source_weights, problem.reference_weights))
+    labels = None if problem.attributes is None else problem.attributes.one_hot
     problem = replace(placed, mass=problem.mass, distance=problem.distance)
     seeds = [derive_seed(seed, k, "method") for k in range(len(problem))]
     with progress_bar(observer) if progress else nullcontext(observer) as told:
@@ -307,6 +335,7 @@ def register(
         result, pinnings = pin(result, limited, kind)
     registered = _like(source, reference, without_places(result, extra), single)
     registered.weights, registered.pinned = (b, a), pinnings[0] if single else pinnings
+    registered.labels = (labels[0][0], labels[1][0]) if single and labels is not None else labels
     return registered
 
 
@@ -350,29 +379,6 @@ def _estimated(problem: RegistrationProblem, seed: int) -> float:
     a, b = (None if weights is None else weights[0] for weights in problem.masses)
     y, x = (problem.source if problem.guess is None else problem.guess)[0], problem.reference[0]
     return estimate_limits(y, x, source_weights=b, reference_weights=a, seed=seed).mass
-
-
-def _weights(name: str, given: Any, points: Tensor, faces: Tensor | None) -> Tensor | None:
-    """The weights (B, N) float64 of points (B, N, D), whose faces are (B, F, 3), told or found.
-
-    Raises:
-        ValueError: neither "even" nor an array of one number for each point.
-    """
-    if given is None:
-        return None
-    if isinstance(given, str):
-        if given != "even":
-            raise ValueError(f'{name} must be an array with one weight for each point, or "even", got {given!r}')
-        each = [None] * len(points) if faces is None else list(faces.numpy())
-        return torch.from_numpy(np.stack([even_weights(*one) for one in zip(points.numpy(), each, strict=True)]))
-    array = real_array(name, given)
-    b, n, _ = points.shape
-    if array.shape not in ((n,), (b, n)):
-        raise ValueError(
-            f"{name} must have shape ({n},){f' or ({b}, {n})' if b > 1 else ''}, one weight for each point; got "
-            f"{array.shape}"
-        )
-    return torch.from_numpy(np.array(np.broadcast_to(array, (b, n)), dtype=np.float64))
 
 
 def _check_names(method: str, options: Mapping[str, Any]) -> None:

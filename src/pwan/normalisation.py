@@ -91,7 +91,8 @@ def normalise(
     Where the centres lie farther apart than twice the sum of both RMS radii, the source begins on the reference's
     centre in every mode: where it stood tells nothing then, and no method finds the way (PWAN's steps end in between).
 
-    A distance threshold is divided by the reference's scale, a guess goes into the reference's frame; the mass stays.
+    A distance threshold and attributes are divided by the reference's scale, a guess goes into the reference's frame;
+    the mass stays.
     Warns when the extents of the two sets differ more than threefold.
 
     Args:
@@ -149,6 +150,7 @@ def normalise(
         distance=distance,
         truth=None,
         guess=None if problem.guess is None else (problem.guess - frame.reference_centre) / frame.reference_scale,
+        attributes=problem.attributes and problem.attributes / frame.reference_scale.flatten(),
     )
     return normalised, frame
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from typing_extensions import TypeVar
 
+from pwan.attributes import Attributes
 from pwan.words import problem_words, result_words
 
 OK, FAILED = "ok", "failed"
@@ -42,6 +43,7 @@ class RegistrationProblem:
         source_weights: (B, r) float64 or None for 1 each; the paper's masses b_j, in points: a point of weight 2 counts
             as two.
         reference_weights: (B, q) float64 or None for 1 each; the paper's a_i.
+        attributes: of the points of both sets, or None: then distances are taken in the product of space and these.
 
     With neither mass nor distance the whole of the lighter set is to be matched. A synthetic problem may state both:
     a mass-type method then uses the mass, a distance-type method the distance.
@@ -62,6 +64,7 @@ class RegistrationProblem:
     guess: Tensor | None = None
     source_weights: Tensor | None = None
     reference_weights: Tensor | None = None
+    attributes: Attributes | None = None
 
     def __post_init__(self) -> None:
         for name in ("source", "reference"):
@@ -105,6 +108,8 @@ class RegistrationProblem:
         for name, count in (("source_faces", r), ("reference_faces", q)):
             if (faces := getattr(self, name)) is not None:
                 _check_faces(name, faces, b, count)
+        if self.attributes is not None:
+            self.attributes.check(self.source, self.reference)
         self._check_landmarks()
 
     def _check_landmarks(self) -> None:

@@ -5,10 +5,14 @@ A set that is dense in places pulls there. Its points count evenly over the shap
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from scipy.spatial import KDTree
 from torch import Tensor
+
+from pwan.arrays import real_array
 
 NEIGHBOURS = 16  # of the local density: fewer give chance counts, more wash its edges out
 SPACED = 2000  # points of a set whose spacing is measured
@@ -41,6 +45,29 @@ def even_weights(points: np.ndarray, faces: np.ndarray | None = None) -> np.ndar
         bare = np.flatnonzero(weights == 0)
         weights[bare] = weights[named[KDTree(points[named]).query(points[bare])[1]]]
     return weights / weights.mean()
+
+
+def to_weights(name: str, given: Any, points: Tensor, faces: Tensor | None) -> Tensor | None:
+    """The weights (B, N) float64 of points (B, N, D), whose faces are (B, F, 3), told or found.
+
+    Raises:
+        ValueError: neither "even" nor an array of one number for each point.
+    """
+    if given is None:
+        return None
+    if isinstance(given, str):
+        if given != "even":
+            raise ValueError(f'{name} must be an array with one weight for each point, or "even", got {given!r}')
+        each = [None] * len(points) if faces is None else list(faces.numpy())
+        return torch.from_numpy(np.stack([even_weights(*one) for one in zip(points.numpy(), each, strict=True)]))
+    array = real_array(name, given)
+    b, n, _ = points.shape
+    if array.shape not in ((n,), (b, n)):
+        raise ValueError(
+            f"{name} must have shape ({n},){f' or ({b}, {n})' if b > 1 else ''}, one weight for each point; got "
+            f"{array.shape}"
+        )
+    return torch.from_numpy(np.array(np.broadcast_to(array, (b, n)), dtype=np.float64))
 
 
 def median_spacing(points: np.ndarray, weights: np.ndarray | None = None) -> float:

@@ -21,6 +21,8 @@ def problem_words(problem: Any) -> str:
     further += [
         f"{name} weights" for name in ("source", "reference") if getattr(problem, f"{name}_weights") is not None
     ]
+    if problem.attributes is not None:
+        further.append(f"{problem.attributes.source.shape[2]} attributes")
     if problem.landmarks is not None:
         further.append(f"{problem.landmarks.shape[1]} landmarks" + (" each" if count > 1 else ""))
     if further:

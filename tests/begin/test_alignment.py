@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from scipy.spatial.transform import Rotation
 
 from pwan import shapes
+from pwan.attributes import Attributes
 from pwan.begin import alignment
-from pwan.begin.alignment import SEARCH, _closest_points, _different, _rotations, find_start, margin_of
-from pwan.begin.similarities import Similarities, procrustes
+from pwan.begin.alignment import (
+    SEARCH,
+    _closest_points,
+    _different,
+    _rotations,
+    _Search,
+    _unlike,
+    find_start,
+    margin_of,
+)
+from pwan.begin.similarities import NormalisedSets, Similarities, procrustes
 from pwan.randomness import numpy_generator
 from pwan.synthesis import SynthesisSettings, make_problem
 from tests.begin.turned import halves_of_a_bunny, pear, turned_over
@@ -168,3 +180,23 @@ def test_what_is_shifted_counts_as_different_and_what_is_near_does_not() -> None
     around = identity.to_all_sides(0.4) + identity.to_all_sides(0.1) + turned
     np.testing.assert_allclose(around.translation[:3], [[0, 0, 0], [0.4, 0, 0], [0, 0.4, 0]])
     np.testing.assert_array_equal(_different(around, np.arange(15)), [0, 1, 2, 3, 4, 5, 6, 14])
+
+
+def test_labels_count_in_which_start_is_taken() -> None:
+    # a bar whose ends are alike, after half a turn: its places say nothing, the labels of its ends do
+    generator = np.random.default_rng(0)
+    y, x = (generator.uniform(-1, 1, (100, 3)) * (2.0, 0.7, 0.4) for _ in range(2))
+    turn = np.diag([-1.0, -1.0, 1.0])
+    ends = [torch.from_numpy(0.3 * (points[None, :, :1] > 0)) for points in (y, x)]
+    start = find_start(y @ turn, x, attributes=Attributes(*ends, labels=1))
+    assert start.changed and (turn @ start.rotation)[0, 0] > 0.9, start
+
+
+def test_normals_are_compared_as_each_start_turns_them() -> None:
+    points, turn = np.random.default_rng(0).normal(size=(1, 20, 3)), np.diag([-1.0, -1.0, 1.0])
+    along = torch.tensor([0.3, 0.0, 0.0], dtype=torch.float64).expand(1, 20, 3)
+    sets = NormalisedSets.of(points[0], points[0], scale=False)
+    search = _Search(sets, (1.0, 1.0), False, True, False, 0, Attributes(-along, along, normals=True))
+    candidates = Similarities(np.ones(2), np.stack((np.eye(3), turn)), np.zeros((2, 3)))
+    np.testing.assert_allclose(_unlike(search, candidates, np.tile(points, (2, 1, 1)), points[0]), [0.6, 0.0])
+    assert (_unlike(replace(search, attributes=None), candidates, points, points[0]) == 0).all()

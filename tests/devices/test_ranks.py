@@ -20,6 +20,7 @@ from lightning_fabric.plugins.environments.lightning import find_free_network_po
 
 from pwan import lightning, shapes
 from pwan.app import main
+from pwan.attributes import Attributes
 from pwan.bench.rows import read_rows
 from pwan.bench.settings import TrainerSettings
 from pwan.devices.ranks import Place, Ranks, _ascending_keys, devices_here
@@ -30,6 +31,7 @@ from pwan.registration import pipeline
 from pwan.registration.pipeline import Registration
 from pwan.registration.settings import PwanSettings
 from pwan.registration.solver import Solver
+from pwan.registration.turning import Turning
 from pwan.synthesis import SynthesisSettings, make_problem
 from pwan.transport.objective import largest_share
 
@@ -54,6 +56,7 @@ CASES: dict[str, tuple[dict[str, float], dict[str, Any]]] = {
     "noise, mass, parts": (NOISE, {"update_points": 70}),
     "partial, weights, parts": (PARTIAL, {"update_points": 100}),
     "complete, weights": ({}, {"type": "complete", "refinement": "none"}),
+    "partial, mass, normals": (PARTIAL, {}),
 }
 
 
@@ -68,6 +71,9 @@ def problem_of(name: str) -> RegistrationProblem:
         )
         limit = None if problem.mass is None else 0.9 * problem.mass  # not the whole of what the weights come to
         return replace(problem, mass=limit, source_weights=y, reference_weights=x)
+    if "normals" in name:
+        units = [0.1 * of / of.norm(dim=-1, keepdim=True) for of in (problem.source, problem.reference)]
+        return replace(problem, attributes=Attributes(*units, normals=True))
     pairs = torch.tensor([[[1, 40], [20, 3], [33, 30], [47, 12]]])
     return replace(problem, landmarks=pairs) if "pairs" in name else problem
 
@@ -257,6 +263,7 @@ def test_a_step_stays_on_its_device(name: str, ranks: type[Ranks], monkeypatch: 
     # is bring a matrix back, or decide anything by a number
     monkeypatch.setattr(Place, "as_on_first", lambda self, tensor: tensor)
     monkeypatch.setattr(Solver, "_guard", lambda self, left: None)
+    monkeypatch.setattr(Turning, "turn", lambda self, parameters: None)
     settings = PwanSettings(**SMALL | CASES[name][1])
     registration = Registration(problem_of(name), settings, [3], Place(ranks(), "meta"))
     for _ in range(2):

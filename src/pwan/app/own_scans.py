@@ -62,6 +62,9 @@ through all of them.
   sample=5000            register points drawn on the faces of SOURCE, and move its vertices
   source_weights=, reference_weights=   even: the points count as an even sample, by the areas of their faces, without
                          faces by local density; none: once each; without a word even where the file has faces
+  attributes=nx,ny,nz    columns of both files whose numbers the match respects; normals turn with the points
+  labels=segment         columns of both files whose labels the match respects
+  attribute_weight=0.05  how far apart a difference of 1, or of labels, counts; a spacing, or three, without a word
   export=grid,glb        what other programs read: grid (forward.h5 and back.h5, for 3D Slicer and ITK), forward.nii.gz,
                          back.nii.gz (for ANTs), ..., and the moved mesh as glb, ply or obj; see docs/exports.md
   export_spacing=1.5     between the nodes of the grids; without one it follows from the map

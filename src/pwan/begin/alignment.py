@@ -18,6 +18,7 @@ from scipy.spatial import KDTree
 from scipy.spatial.transform import Rotation
 
 from pwan.arrays import to_points
+from pwan.attributes import Attributes
 from pwan.begin.nearness import distances_left, nearest_rows
 from pwan.begin.quick_fit import QUICK_FIT, quick_fit, sample, smallest
 from pwan.begin.similarities import NormalisedSets, Similarities, angles, in_words, procrustes
@@ -98,6 +99,7 @@ class _Search:
     rotation: bool
     scale: bool
     seed: int
+    attributes: Attributes | None  # of the one pair, in units of the reference's radius
 
     def samples(self, y_size: int, x_size: int) -> tuple[np.ndarray, np.ndarray]:
         """Of source and reference, (y_size, D) and (x_size, D) at most."""
@@ -160,6 +162,7 @@ def find_start(
     rotation: bool = True,
     scale: bool = False,
     seed: int = 0,
+    attributes: Attributes | None = None,
 ) -> Start:
     """The rotation, shift and (if asked for) scale from which a registration of the two sets should start.
 
@@ -174,6 +177,8 @@ def find_start(
         rotation: try all rotations; without it only shifts (and scales).
         scale: find a scale as well.
         seed: of the samples; the same seed gives the same start.
+        attributes: of the one pair of sets, in the units of the reference. The starts that are tried come from the
+            places alone; attributes count in which of them is taken.
 
     Returns:
         The start. Its costs are the RMS distance between the surfaces of both sets, of the nearest 0.7 of what is to be
@@ -184,11 +189,12 @@ def find_start(
     """
     y, x = to_points("source", source), to_points("reference", reference)
     limit = None if mass is None else y.new_tensor([float(mass)])
-    RegistrationProblem(y[None], x[None], mass=limit)  # checks them
+    RegistrationProblem(y[None], x[None], mass=limit, attributes=attributes)  # checks them
     (r, d), q = y.shape, len(x)
     matched = SEARCH.matched_share * min(r, q) if mass is None else float(mass)
     sets = NormalisedSets.of(y.numpy(), x.numpy(), scale=scale)
-    search = _Search(sets, (matched / r, matched / q), mass is None, rotation, scale, seed)
+    in_radii = attributes and attributes / y.new_tensor([sets.reference_radius])
+    search = _Search(sets, (matched / r, matched / q), mass is None, rotation, scale, seed, in_radii)
     candidates, left = _softly(search, search.candidates())
     chosen, best, rival = _choose(search, candidates, left)
     cost, cost_given = float(left[chosen, 1]), float(left[0, 1])
@@ -323,7 +329,8 @@ def _softly(search: _Search, candidates: Similarities) -> tuple[Similarities, np
 
     Returns:
         The candidates, all but the first two led to where the assignment took the nearest points; and the distances
-        (K, S) that are left after it at the compared shares, over the root of the scale.
+        (K, S) that are left after it at the compared shares, over the root of the scale; with what the attributes of
+        near points differ by.
     """
     r, q = len(search.sets.source), len(search.sets.reference)
     y, x = search.samples(SEARCH.measured_points, SEARCH.measured_points)
@@ -340,4 +347,29 @@ def _softly(search: _Search, candidates: Similarities) -> tuple[Similarities, np
     led = candidates[np.arange(2)] + led[np.arange(2, k)]
     of_mass = [search.of_mass() * share for share in SEARCH.compared]
     shares = [(part * search.shares[0], part * search.shares[1]) for part in of_mass]
-    return led, distances_left(moved, x, shares) / np.sqrt(candidates.scale)[:, None]
+    left = distances_left(moved, x, shares) / np.sqrt(candidates.scale)[:, None]
+    return led, np.hypot(left, _unlike(search, candidates, moved, x)[:, None])
+
+
+def _unlike(search: _Search, candidates: Similarities, moved: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """The RMS difference (K,) between the attributes of moved sources (K, n, D), their normals turned as each candidate
+    turns them, and of the points of the reference (m, D) that are nearest to them: of the nearest of what is to be
+    matched."""
+    attributes, (k, n, d) = search.attributes, moved.shape
+    if attributes is None:
+        return np.zeros(k)
+    of_y, of_x = (
+        sample(
+            of_set[0].numpy(),
+            SEARCH.measured_points,
+            derive_seed(search.seed, name, SEARCH.measured_points),
+            "start sample",
+        )
+        for name, of_set in (("y", attributes.source), ("x", attributes.reference))
+    )
+    lengths, partner = KDTree(x).query(moved)
+    near, carried = smallest(lengths, search.shares[0] * n), np.tile(of_y, (k, 1, 1))
+    if attributes.normals:
+        carried[..., :d] = carried[..., :d] @ candidates.rotation
+    squares = np.square(carried - of_x[partner]).sum(-1)
+    return np.sqrt((near * squares).sum(1) / near.sum(1))

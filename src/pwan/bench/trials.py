@@ -70,7 +70,8 @@ class Task:
         return Task(method, options, tuple(trials), tuple(seeds), arrays, one_thread, trainer)
 
     def problem(self) -> RegistrationProblem:
-        return RegistrationProblem(**{name: torch.from_numpy(array) for name, array in self.arrays.items()})
+        given: dict[str, Any] = {name: torch.from_numpy(array) for name, array in self.arrays.items()}
+        return RegistrationProblem(**given)
 
 
 @dataclass(frozen=True)

@@ -21,14 +21,17 @@ class Transform:
         kind: "nonrigid", "affine" or "rigid".
         source: (B, r, D) normalised.
         basis: (B, r, k) for the modes; None for a free displacement.
+        attributes: (B, r, A) what the points carry beside their place, which the transform leaves; or None.
 
     Attributes:
         parameters: (B, P, D), one below the other: the rows of A (or the rotation vector), t, and W or V.
     """
 
-    def __init__(self, kind: TransformKind, source: Tensor, basis: Tensor | None) -> None:
+    def __init__(
+        self, kind: TransformKind, source: Tensor, basis: Tensor | None, attributes: Tensor | None = None
+    ) -> None:
         b, r, d = source.shape
-        self.kind, self.source, self.dimension = kind, source, d
+        self.kind, self.source, self.dimension, self.attributes = kind, source, d, attributes
         self.basis = basis if kind == "nonrigid" else None
         extra = 0 if kind != "nonrigid" else r if basis is None else basis.shape[-1]
         parameters = source.new_zeros(b, d + 1 + extra, d)
@@ -41,6 +44,7 @@ class Transform:
         part = copy.copy(self)
         part.source = take_rows(self.source, rows)
         part.basis = None if self.basis is None else take_rows(self.basis, rows)
+        part.attributes = None if self.attributes is None else take_rows(self.attributes, rows)
         return part
 
     def copy_points(self, other: Transform) -> None:
@@ -48,6 +52,8 @@ class Transform:
         self.source.copy_(other.source)
         if self.basis is not None and other.basis is not None:
             self.basis.copy_(other.basis)
+        if self.attributes is not None and other.attributes is not None:
+            self.attributes.copy_(other.attributes)
 
     @property
     def coefficients(self) -> Tensor:
@@ -80,6 +86,11 @@ class Transform:
         """(B, r, D) the transformed source."""
         moved = torch.baddbmm(self.translation(parameters), self.source, self.affine(parameters))
         return moved + self.displacement(parameters) if self.kind == "nonrigid" else moved
+
+    def in_product(self, parameters: Tensor | None = None) -> Tensor:
+        """(B, r, D + A) the transformed source with its attributes."""
+        points = self.points(parameters)
+        return points if self.attributes is None else torch.cat((points, self.attributes), -1)
 
     def parameter_gradient(self, gradient: Tensor, parameters: Tensor | None = None) -> Tensor:
         """The gradient with respect to the parameters (B, P, D), from that with respect to the transformed points

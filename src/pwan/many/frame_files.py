@@ -21,9 +21,11 @@ from pwan.files import alone_in, digest, in_one_move, save_arrays, save_text
 from pwan.many.sequence import Followed, Tell, by_either, chained, in_turn, of_frame
 from pwan.pointfiles import PointFile, read_points
 from pwan.problem import Observer
+from pwan.scans.attributes import read_attributes
 from pwan.scans.folder import PAGE, TRANSFORM, check_output, stem
 from pwan.scans.folder import files as written
-from pwan.scans.output import Outcome, write_output
+from pwan.scans.outcome import Outcome
+from pwan.scans.output import write_output
 from pwan.scans.pair import Pair, pair_of, read_file
 from pwan.scans.registering import check_ready, register_pair
 from pwan.scans.settings import ScanSettings
@@ -62,7 +64,7 @@ def register_frame_files(
     *,
     tell: Tell = print,
     observer: Observer | None = None,
-    register: Callable[..., Outcome] = register_pair,
+    register: Callable[..., Any] = register_pair,
 ) -> FrameFiles:
     """Lead one file's points through frames, as :func:`pwan.many.sequence.register_sequence` does, and write all of it.
 
@@ -202,7 +204,10 @@ def _registered(
 
     def chain() -> Followed:
         assert last is not None
-        before = replace(pair, source=last.points, source_file=_as_it_was(pair.source_file, last))
+        led = _as_it_was(pair.source_file, last)
+        rows = pair.source_rows, pair.reference_rows
+        carried = read_attributes(settings, (led, pair.reference_file), rows, [])
+        before = replace(pair, source=last.points, source_file=led, attributes=carried)
         as_they_are = replace(settings, init="none", scale=False)
         outcomes.append(register(as_they_are, before, guess=None))
         found = _found(settings, outcomes[-1])

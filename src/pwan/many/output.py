@@ -84,12 +84,12 @@ class Study:
 
     @cached_property
     def scans(self) -> pd.DataFrame:
-        """One row a scan: what became of it, how near the sets lie, and where it stands among the shapes."""
+        """Of each scan what became of it, how near the sets lie, and where it stands among the shapes."""
         return pd.DataFrame([_row(self, name) for name in self.files])
 
     @cached_property
     def modes(self) -> pd.DataFrame:
-        """One row a mode, from 1: its variance, standard deviation and shares."""
+        """Of each mode, counted from 1, its variance, standard deviation and shares."""
         assert self.model is not None
         variances, explained = self.model.variances, self.model.explained
         numbers = np.arange(1, len(variances) + 1)
@@ -98,7 +98,7 @@ class Study:
 
     @cached_property
     def scores(self) -> pd.DataFrame:
-        """One row a shape: its scores, in the units of the points."""
+        """Of each shape its scores, in the units of the points."""
         assert self.model is not None
         columns = {f"mode_{k + 1}": column for k, column in enumerate(self.model.scores.T)}
         return pd.DataFrame({"name": list(self.model.names), **columns})

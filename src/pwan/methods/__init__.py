@@ -9,8 +9,8 @@ A method file ``methods/<name>.py`` defines
   it is used for the problem.
 
 A method whose ``Settings`` have ``pull`` uses a problem's landmarks, and one whose ``Settings`` say ``weighted`` the
-weights of its points; the others refuse them. One whose ``Settings`` say ``needs_faces`` refuses problems without the
-source's faces.
+weights of its points, one whose ``Settings`` say ``attributed`` their attributes; the others refuse them. One whose
+``Settings`` say ``needs_faces`` refuses problems without the source's faces.
 
 Files whose name begins with an underscore are not methods. A method file must import without its optional package.
 Where a method file loads torch or scipy, its ``Settings`` may stand in ``_settings/<name>.py``, which loads neither, so
@@ -102,6 +102,23 @@ def check_weights(name: str) -> None:
         )
 
 
+def check_attributes(name: str) -> None:
+    """Refuse attributes of points for a method that cannot use them.
+
+    Raises:
+        ValueError: it cannot; names those that can.
+    """
+    if not _takes_attributes(name):
+        able = ", ".join(other for other in names() if _takes_attributes(other))
+        raise ValueError(
+            f"method {name} sees nothing but the points' places; take one of {able}, or leave the attributes out"
+        )
+
+
+def _takes_attributes(name: str) -> bool:
+    return getattr(settings_class(name), "attributed", False)
+
+
 def with_weights_it_takes(name: str, problem: RegistrationProblem) -> RegistrationProblem:
     """The problem, without weights of points where the method counts each point once."""
     if takes_weights(name):
@@ -175,13 +192,16 @@ def run(
     put over its defaults, or ``over`` an instance of its ``Settings``.
 
     Raises:
-        ValueError: a wrong option, a problem that the method cannot register, landmarks or weights that it cannot use,
+        ValueError: a wrong option, a problem that the method cannot register, landmarks, weights or attributes that it
+            cannot use,
             or no faces where it needs them.
     """
     if problem.landmarks is not None:
         check_landmarks(name)
     if any(weights is not None for weights in problem.masses):
         check_weights(name)
+    if problem.attributes is not None:
+        check_attributes(name)
     if problem.source_faces is None and needs_faces(name):
         raise ValueError(f"method {name} moves a mesh; give the source's faces, or take another method")
     from pwan.surroundings import undisturbed  # loads torch

@@ -176,7 +176,7 @@ def unrefined_result(
         transform = [*on_space(frame, affine, translation, displacements)]
     transformed, affine, translation, displacement = frame.bring_back(problem.source, affine, translation, displacement)
     kind, limited = resolve_kind(problem, "auto")
-    matched, reference_matched = matched_points(transformed, limited, kind)
+    matched, reference_matched = matched_points(transformed, limited, kind, transform)
     shared = (time.perf_counter() - started) / len(problem)
     return RegistrationResult(
         transformed=transformed,

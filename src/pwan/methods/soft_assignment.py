@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from pwan.deformation.coherence import coherence_of
+from pwan.deformation.normals import Carried, in_product
 from pwan.deformation.transform import Transform
 from pwan.methods._baseline import unrefined_result
 from pwan.methods._settings.soft_assignment import Settings
@@ -41,7 +42,7 @@ def register(
     normalised, frame = normalise(limited, settings.normalisation)
     source = normalised.source
     coherence = coherence_of(source, limited.source_faces, settings.coherence_kernel, seeds)
-    transform = Transform("nonrigid", source, coherence.basis)
+    transform, carried = Transform("nonrigid", source, coherence.basis), Carried.of(normalised, coherence)
     begin = identity = transform.parameters.detach()
     pull = Pull.of(normalised, transform, normalised.reference, settings.pull)
     if pull is not None:  # where the first fit would go with the landmarks alone
@@ -61,13 +62,14 @@ def register(
     fitted = soft_assignment(
         transform,
         begin,
-        normalised.reference,
+        in_product(normalised)[1],
         normalised.mass,
         soft,
         list(seeds),
         after_step,
         pull,
         weights=normalised.masses,
+        carried=carried,
     )
     good = fitted.isfinite().all(-1).all(-1)  # (B,)
     fitted = torch.where(good[:, None, None], fitted, identity)

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from pwan.deformation.graph import thinned_edges
+from pwan.deformation.normals import in_product
 from pwan.deformation.transform import take_rows
 from pwan.problem import OK, ROUNDED, Observer, Progress, RegistrationProblem, RegistrationResult, SpaceMap
 from pwan.randomness import numpy_generator
@@ -140,6 +141,7 @@ def sampled(problem: RegistrationProblem, seeds: Sequence[int], points: int = CO
         reference_faces=_faces(problem.reference, problem.reference_faces, rows[1]),
         source_weights=y_weights,
         reference_weights=x_weights,
+        attributes=problem.attributes and problem.attributes.rows(rows[0], rows[1]),
     )
     if problem.mass is None:
         return few
@@ -197,20 +199,19 @@ def turned_round(problem: RegistrationProblem, running: Sequence[pipeline.Regist
         problem: the source onto the reference.
         running: its problems, each with its frame.
     """
-    distance = problem.distance
-    if distance is not None:
-        distance = distance / distance.new_tensor([_unit(registration) for registration in running])
+    unit = problem.source.new_tensor([_unit(registration) for registration in running])
     return RegistrationProblem(
         source=problem.reference,
         reference=problem.source,
         mass=problem.mass,
-        distance=distance,
+        distance=None if problem.distance is None else problem.distance / unit,
         landmarks=None if problem.landmarks is None else problem.landmarks.flip(-1),
         landmark_weights=problem.landmark_weights,
         source_faces=problem.reference_faces,
         reference_faces=problem.source_faces,
         source_weights=problem.reference_weights,
         reference_weights=problem.source_weights,
+        attributes=problem.attributes and problem.attributes.turned_round() / unit,
     )
 
 
@@ -253,7 +254,8 @@ def way_there(running: pipeline.Registration, onto_reference: RegistrationResult
     """
     if onto_reference.status[k] != OK:
         return None
-    return _transport(running.input, running.kind, running.input.reference[0], onto_reference.transformed[k])
+    source, reference = _in_product(running.input, onto_reference, k)
+    return _transport(running.input, running.kind, reference, source)
 
 
 def way_back(running: pipeline.Registration, onto_source: RegistrationResult, k: int = 0) -> TransportResult | None:
@@ -266,8 +268,16 @@ def way_back(running: pipeline.Registration, onto_source: RegistrationResult, k:
     """
     if onto_source.status[k] != OK:
         return None
+    reference, source = _in_product(turned_round(running.input, [running]), onto_source, k)
     unit = _unit(running)
-    return _transport(running.input, running.kind, onto_source.transformed[k] * unit, running.input.source[0] * unit)
+    return _transport(running.input, running.kind, reference * unit, source * unit)
+
+
+def _in_product(problem: RegistrationProblem, result: RegistrationResult, k: int) -> tuple[Tensor, Tensor]:
+    """What moves (r, D + A), where the result of all problems has brought it, and what stays, of problem k alone."""
+    maps = result.transform and [result.transform[k]]
+    moved, staying = in_product(problem, result.transformed[k : k + 1], maps)
+    return moved[0], staying[0]
 
 
 def led(running: pipeline.Registration, partner: Tensor, weights: Tensor) -> SpaceMap:

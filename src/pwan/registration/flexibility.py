@@ -24,6 +24,7 @@ from torch import Tensor
 
 from pwan.deformation.geodesic import faces_of_each
 from pwan.deformation.graph import parted, shape_graph
+from pwan.deformation.normals import in_product
 from pwan.deformation.spectral import spectral_match
 from pwan.problem import OK, Observer, Progress, RegistrationProblem, RegistrationResult
 from pwan.registration import coarse, pipeline
@@ -85,8 +86,8 @@ def measure_fit(
     edges: np.ndarray | None = None,
 ) -> Fit:
     """How source points (r, D), moved to (r, D), fit the reference (q, D) of which ``mass`` points are matched; of
-    weights (r,) and (q,), where they have some, by which all is counted. Lengths are compared along ``edges`` (F, 3)
-    of the source, and else between near neighbours."""
+    weights (r,) and (q,), where they have some, by which all is counted. Both sets may have attributes behind.
+    Lengths are compared along ``edges`` (F, 3) of the source, and else between near neighbours."""
     tree = KDTree(reference)
     places, place = np.unique(reference, axis=0, return_inverse=True)  # a mesh may repeat its vertices
     spacings = KDTree(places).query(places, 2)[0][place.reshape(-1), 1]
@@ -96,7 +97,7 @@ def measure_fit(
     for lengths, weights in ((to_reference, source_weights), (to_source, reference_weights)):
         total = len(lengths) if weights is None else float(weights.sum())
         near.append(weighted_quantile(lengths, weights, min(1.0, QUANTILE * mass / total)) / spacing)
-    return Fit(near[0], near[1], _stretch(source, moved, edges))
+    return Fit(near[0], near[1], _stretch(source, moved[:, : source.shape[1]], edges))
 
 
 def _stretch(source: np.ndarray, moved: np.ndarray, faces: np.ndarray | None) -> float:
@@ -262,7 +263,8 @@ class _Search:
         few, given = self.few, problem or self.few
         part = _part(self.observer, self.problem, len(self.tried))
         result = self.drive(given, replace(settings, sample=0, sample_first=0), seeds=self.seeds, observer=part)
-        y, moved, x = (points[0].numpy() for points in (few.source, result.transformed, few.reference))
+        there, staying = in_product(few, result.transformed, result.transform)
+        y, moved, x = (points[0].numpy() for points in (few.source, there, staying))
         a, b = (None if weights is None else weights[0].numpy() for weights in few.masses)
         edges = None if given.source_faces is few.source_faces else given.source_faces
         fit = measure_fit(y, moved, x, self.mass, b, a, None if edges is None else edges[0].numpy())

@@ -47,8 +47,8 @@ class Game:
 
     Attributes:
         transform: T_theta of all source points of this rank.
-        reference: (B, q, D) all reference points of this rank.
-        network: of the potential f_w.
+        reference: (B, q, D) all reference points of this rank, with their attributes behind where they have some.
+        network: of the potential f_w, which sees the attributes as well.
         sample: the points that the next turn sees; to be given a size.
         loss: L, of alpha (the reference) and beta_theta (the transformed source).
         energy: C.
@@ -75,7 +75,7 @@ class Game:
         landmarks = setup.landmarks and setup.landmarks.placed(lambda tensor: place.as_on_first(tensor).to(device))
         rigidity = setup.rigidity and setup.rigidity.to(device)
         self.energy = Energy(settings, self.transform, identity, coherence, rigidity, schedule, landmarks)
-        self.network = PotentialNetwork(architecture(settings), self.transform.dimension, seeds)
+        self.network = PotentialNetwork(architecture(settings), self.reference.shape[2], seeds)
         move_network(self.network, device, place.dtype)
         masses = setup.masses.own(place)
         self.sample = Sample(
@@ -134,7 +134,7 @@ class Game:
             theta.grad.clamp_(-self.settings.clip, self.settings.clip)
         (update_transform or self.transform_optimiser.step)()  # registration: descend
         sample.move()
-        left = ~(sample.points.abs().amax((1, 2)) < self.limit)  # (B,), true for NaN
+        left = ~(sample.points[..., : theta.shape[2]].abs().amax((1, 2)) < self.limit)  # (B,), true for NaN
         return Outcome(loss, *self.ranks.largest(gradient_norm, threshold, left.to(theta.dtype)))
 
     def update_potential(self, features: Tensor, seen: Seen, penalised: bool) -> tuple[Tensor, Tensor | None]:
@@ -173,6 +173,7 @@ class Game:
         seen = self.sample.seen
         found = self.loss(output[:, :0], output, seen)  # the reference does not move
         # dL/dT(y_j), Eqs. grad_mass and grad_dis, for point masses that sum to 1: 1/r each, if they are equal
+        slope = slope[..., : self.transform.dimension]  # the attributes stay
         at_points = found.source_slope[..., None] * slope / spread(seen.totals[1], slope)  # (B, n, D)
         if self.span is not None:
             at_points = torch.bmm(at_points, self.span)

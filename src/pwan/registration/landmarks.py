@@ -35,7 +35,7 @@ class Pull:
 
     Args:
         transform: of all source points.
-        reference: (B, q, D).
+        reference: (B, q, D), perhaps with attributes behind.
         landmarks: (B, L, 2) rows of the transform's source and of the reference.
         weights: (B, L), or None for equal ones.
         strength: ``PwanSettings.pull``.
@@ -50,7 +50,7 @@ class Pull:
         if self.rows is None:
             source, basis = take_rows(source, rows), None if basis is None else take_rows(basis, rows)
         self.transform = Transform(transform.kind, source, basis)
-        self.goals = take_rows(reference, reference_rows)  # (B, L, D)
+        self.goals = take_rows(reference, reference_rows)[..., : transform.dimension]  # (B, L, D)
         given = reference.new_ones(rows.shape, dtype=torch.float64) if weights is None else weights
         total = given.sum(1, keepdim=True)
         self.weights = (given / torch.where(total > 0, total, 1.0)).to(reference)[..., None]  # (B, L, 1)

@@ -110,7 +110,7 @@ def pin(
             moved[k] = transform(problem.source[k])  # in double precision, so that rows end where places do
         transforms.append(transform)
         said.append(words)
-    matched, reference_matched = matched_points(moved, problem, kind)
+    matched, reference_matched = matched_points(moved, problem, kind, transforms)
     return replace(
         result,
         transformed=moved,

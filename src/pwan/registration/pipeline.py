@@ -14,6 +14,7 @@ from scipy.spatial import KDTree
 from torch import Tensor
 
 from pwan.deformation.kernels import KernelSum
+from pwan.deformation.normals import in_product
 from pwan.deformation.space import on_space
 from pwan.devices.ranks import Place
 from pwan.normalisation import matches_whole_source, normalise
@@ -126,7 +127,8 @@ class Registration:
             transform.translation(refined),
             transform.displacement(refined),
         )
-        matched, reference_matched = matched_points(transformed, self.input, self.kind)
+        maps = self.space_maps(refined)
+        matched, reference_matched = matched_points(transformed, self.input, self.kind, maps)
         history = (
             {name: torch.stack([record[name] for record in self._records]).cpu() for name in HISTORY}
             if self._records
@@ -153,7 +155,7 @@ class Registration:
             steps=steps,
             seconds=[self.seconds + (time.perf_counter() - started) / len(self.input)] * len(self.input),
             potential=[self._potential(k, threshold[k]) for k in range(len(self.input))],
-            transform=self.space_maps(refined),
+            transform=maps,
             history=[
                 {name: values[:last, k].tolist() for name, values in history.items()} for k, last in enumerate(steps)
             ],
@@ -182,8 +184,10 @@ class Registration:
                 affine_penalty=s.affine_penalty,
             )
             distance = setup.distance if self.kind == "distance" else None
+            whole, carried = setup.transform, setup.carried
+            whole.attributes = None if carried is None else carried.under(whole, answer)
             refined, said = nearest_point(
-                setup.transform,
+                whole,
                 setup.coherence,
                 answer,
                 setup.reference,
@@ -216,6 +220,7 @@ class Registration:
             pull=pull,
             weights=self.problem.masses,
             stiff=stiff,
+            carried=setup.carried,
         )
         return self._guarded(refined.cpu(), answer), words
 
@@ -240,19 +245,23 @@ class Registration:
         return FoundPotential(self.solver.potential(k), centre.clone(), scale, float(threshold), bound)
 
 
-def matched_points(transformed: Tensor, problem: RegistrationProblem, kind: Kind) -> tuple[Tensor, Tensor]:
+def matched_points(
+    transformed: Tensor, problem: RegistrationProblem, kind: Kind, maps: Sequence[SpaceMap] | None = None
+) -> tuple[Tensor, Tensor]:
     """Which points have a partner once the sets are aligned (appendix "Refinement": Nearest(m), or within h).
 
     Of the mass type the points nearest to the other set that make up m, of the distance type those nearer than h, in
     complete transport all; never a point without mass; bool (B, r), (B, q). Several may have the same partner, which an
-    optimal plan does not allow (``TransportResult.source_share``).
+    optimal plan does not allow (``TransportResult.source_share``). Distances are in the product of space and
+    attributes, with normals as the maps turn them.
     """
-    sides = (transformed, problem.source_weights), (problem.reference, problem.reference_weights)
+    transformed, reference = in_product(problem, transformed, maps)
+    sides = (transformed, problem.source_weights), (reference, problem.reference_weights)
     weights = [points.new_ones(points.shape[:2]) if given is None else given for points, given in sides]
     if kind == "complete":
         return weights[0] > 0, weights[1] > 0
     out: tuple[list[Tensor], list[Tensor]] = ([], [])
-    for k, both in enumerate(zip(transformed, problem.reference, strict=True)):
+    for k, both in enumerate(zip(transformed, reference, strict=True)):
         massive = [of_set[k] > 0 for of_set in weights]  # nothing is matched to a point without mass either
         lengths: tuple[Tensor, Tensor] | None = None
         for side in (0, 1):

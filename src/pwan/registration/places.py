@@ -69,7 +69,7 @@ def with_landmarks(problem: RegistrationProblem, given: Any, *, single: bool) ->
             check_near(f"landmarks{f' of problem {k}' if count > 1 else ''}", points[k], one.places, side)
             added[side][k, : len(one.places)] = torch.from_numpy(one.places[:, side])
             rows[k, : len(one.places), side] = points.shape[1] + np.arange(len(one.places))
-    landmarks = {"landmarks": torch.from_numpy(rows), "landmark_weights": torch.from_numpy(weights)}
+    landmarks: dict[str, Any] = {"landmarks": torch.from_numpy(rows), "landmark_weights": torch.from_numpy(weights)}
     return replace(_with_points(problem, added) if extra else problem, **landmarks), extra
 
 
@@ -129,6 +129,8 @@ def _with_points(problem: RegistrationProblem, added: Sequence[Tensor]) -> Regis
         masses = own.new_ones(own.shape[:2]) if masses is None else masses
         changed[side] = torch.cat((own, points), 1)
         changed[f"{side}_weights"] = torch.cat((masses, masses.new_zeros(points.shape[:2])), 1)
+    if problem.attributes is not None:  # of a point without mass they do not matter
+        changed["attributes"] = problem.attributes.followed(changed["source"].shape[1] - problem.source.shape[1])
     return replace(problem, **changed)
 
 

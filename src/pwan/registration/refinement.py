@@ -60,7 +60,7 @@ def nearest_point(
         transform: of all source points.
         coherence: of the same points; None where V = 0.
         initial: (B, P, D) parameters to begin with.
-        reference: (B, q, D).
+        reference: (B, q, D); with attributes (B, q, D + A), in whose space distances are taken then.
         mass: (B,) of the mass type, or None for all points.
         distance: (B,) h of the distance type, or None.
         settings: of the refinement and of the energy.
@@ -78,7 +78,7 @@ def nearest_point(
     running, words = initial.new_ones(b, dtype=torch.bool), [f"took all {settings.steps} steps"] * b
     identity = torch.eye(d, dtype=initial.dtype, device=initial.device)
     for step in range(settings.steps + 1):
-        moved = transform.points(parameters)  # (B, r, D)
+        moved = transform.in_product(parameters)  # (B, r, D), or with attributes (B, r, D + A)
         residual, squared = _nearest_residual(moved, reference, mass, distance, settings.of, weights)
         coefficients = parameters[:, d + 1 :]
         energy = torch.zeros_like(coefficients)
@@ -104,7 +104,7 @@ def nearest_point(
         best_loss = torch.where(better, loss, best_loss)
         if step == settings.steps or not bool(running.any()):
             break
-        total = transform.parameter_gradient(residual, parameters)
+        total = transform.parameter_gradient(residual[..., :d], parameters)
         total[:, d + 1 :] += settings.coherence * energy
         if settings.affine_penalty and transform.kind != "rigid":
             total[:, :d] += settings.affine_penalty * (parameters[:, :d] - identity)

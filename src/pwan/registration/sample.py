@@ -87,7 +87,7 @@ class Sample:
 
     Args:
         transform: T_theta of all source points of this rank.
-        reference: (B, q, D) all reference points of this rank.
+        reference: (B, q, D) all reference points of this rank, with their attributes behind where they have some.
         network: whose features of the reference are kept.
         masses: of all points of this rank.
         sizes: of all points.
@@ -100,7 +100,7 @@ class Sample:
         seen: those of the sample.
         parts: of the sample, which the updates of the potential see one after the other.
         transform: T_theta of the source points in the sample, with the parameters of all.
-        points: (B, n, D) where these are, as of the last :meth:`move`.
+        points: (B, n, D) where these are, as of the last :meth:`move`; with their attributes behind.
         reference_features: (B, m, F) the network's features of the reference points in the sample.
     """
 
@@ -139,7 +139,7 @@ class Sample:
         ]
         self.transform, self.seen = self.all_points, self.everything
         if self.share == 1.0:
-            self.reference_features, self.points = self.network.features(self.reference), self.transform.points()
+            self.reference_features, self.points = self.network.features(self.reference), self.transform.in_product()
         else:
             self.draw(step)
         self.parts = self._cut()
@@ -161,7 +161,7 @@ class Sample:
             )
         )
         if self.transform is self.all_points:  # the first draw of this size
-            self.transform, self.reference_features, self.points = drawn, features, drawn.points()
+            self.transform, self.reference_features, self.points = drawn, features, drawn.in_product()
             whole = self.everything.sizes
             sizes = Sizes(*(sum(Draws.size_of(n, self.share) for n in self.ranks.parts(count)) for count in whole))
             totals = masses.totals(sizes, self.ranks)  # every draw carries as much
@@ -216,7 +216,7 @@ class Sample:
 
     def move(self) -> None:
         """Bring the source points to where the transform has them now."""
-        self.points.copy_(self.transform.points())
+        self.points.copy_(self.transform.in_product())
 
 
 def sample_size(settings: PwanSettings, sizes: Sizes, *, first_stage: bool) -> int:

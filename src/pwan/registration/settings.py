@@ -110,6 +110,7 @@ class PwanSettings:
     """
 
     weighted: ClassVar[bool] = True  # a point may count more than another
+    attributed: ClassVar[bool] = True  # distances may be those of a product of space and attributes
 
     type: Literal["auto", "mass", "distance", "complete"] = "auto"
     transform: TransformKind = "nonrigid"

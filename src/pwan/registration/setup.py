@@ -12,6 +12,7 @@ from torch import Tensor
 
 from pwan.choices import Kind
 from pwan.deformation.coherence import Coherence, coherence_of
+from pwan.deformation.normals import Carried, in_product
 from pwan.deformation.rigidity import Rigidity
 from pwan.deformation.transform import Transform
 from pwan.devices.ranks import Place
@@ -32,7 +33,7 @@ class Setup:
 
     Attributes:
         kind: what the discrepancy limits.
-        reference: (B, q, D).
+        reference: (B, q, D); with attributes (B, q, D + A).
         masses: of both sets' points.
         transform: of the whole source; its own parameters stay those of the identity.
         coherence: with the basis at all source points; None where V = 0.
@@ -44,6 +45,7 @@ class Setup:
         span: (B, D, D) see :func:`common_span`; None where that is all of space.
         landmarks: their pull, or None.
         initial: (B, P, D) the parameters to begin with; None for those of the identity.
+        carried: the attributes of the source, float64; None without any.
     """
 
     kind: Kind
@@ -59,6 +61,7 @@ class Setup:
     span: Tensor | None
     landmarks: Pull | None
     initial: Tensor | None
+    carried: Carried | None
 
     @property
     def sizes(self) -> Sizes:
@@ -69,7 +72,8 @@ class Setup:
         """The transform and the coherence of this rank's points, on its device."""
         coherence = self.coherence and self.coherence.part(place.own, torch.device(place.device))
         basis = coherence.basis if coherence is not None and self.transform.basis is not None else None
-        return Transform(self.transform.kind, place.own(self.transform.source), basis), coherence
+        attributes = None if self.transform.attributes is None else place.own(self.transform.attributes)
+        return Transform(self.transform.kind, place.own(self.transform.source), basis, attributes), coherence
 
 
 def set_up(
@@ -85,9 +89,10 @@ def set_up(
         place: whose ranks get the same matrices, and whose precision all takes.
 
     Raises:
-        ValueError: see :func:`check_ranks`.
+        ValueError: see :func:`check_ranks` and :func:`check_normals`.
     """
     check_ranks(problem, settings, place.ranks.size)
+    check_normals(problem, settings)
     source, reference = (quantise(points).to(place.dtype) for points in (problem.source, problem.reference))
     coherence, basis = None, None
     if settings.transform == "nonrigid":
@@ -97,7 +102,12 @@ def set_up(
         )
         coherence.to(place.dtype)
         basis = coherence.basis if modes else None
-    transform = Transform(settings.transform, source, basis)
+    carried = Carried.of(problem, coherence)
+    attributes = None
+    if carried is not None:
+        attributes = carried.attributes.source.to(place.dtype, copy=True)  # which turns
+        reference = torch.cat((reference, carried.attributes.reference.to(place.dtype)), -1)
+    transform = Transform(settings.transform, source, basis, attributes)
     rigidity = None
     if settings.energy == "rigid":
         rigidity = Rigidity.of(transform, source.double(), problem.source_faces, settings.neighbours)
@@ -117,10 +127,11 @@ def set_up(
         mass=None if problem.mass is None else problem.mass.to(place.dtype),
         distance=None if problem.distance is None else problem.distance.to(place.dtype),
         learned=learned,
-        reach=reach(problem.reference, settings.reach, problem.reference_weights) if limited else None,
+        reach=reach(in_product(problem)[1], settings.reach, problem.reference_weights) if limited else None,
         span=common_span(problem),
         landmarks=landmarks,
         initial=None if to_begin is None else equilibrium(to_begin, transform, coherence, settings),
+        carried=carried,
     )
 
 
@@ -137,6 +148,20 @@ def check_ranks(problem: RegistrationProblem, settings: PwanSettings, ranks: int
         raise ValueError(
             f"parametrisation=free cannot be dealt out over {ranks} ranks, since its unknowns are as many as the "
             "points; take parametrisation=modes, or one device"
+        )
+
+
+def check_normals(problem: RegistrationProblem, settings: PwanSettings) -> None:
+    """Refuse normals that nothing turns.
+
+    Raises:
+        ValueError: a free displacement, which is known at the points alone.
+    """
+    normals = problem.attributes is not None and problem.attributes.normals
+    if normals and settings.transform == "nonrigid" and settings.parametrisation == "free":
+        raise ValueError(
+            "parametrisation=free cannot turn normals, since it knows no slope of the displacement; take "
+            "parametrisation=modes, or leave the normals out"
         )
 
 

@@ -16,6 +16,7 @@ from scipy.sparse import csr_array
 from scipy.spatial import KDTree
 from torch import Tensor
 
+from pwan.deformation.normals import TURN, Carried
 from pwan.deformation.rigid import rigid_fit, rigid_parameters
 from pwan.deformation.rigidity import Rigidity
 from pwan.deformation.transform import Transform, take_rows
@@ -89,6 +90,7 @@ def soft_assignment(
     pull: Pull | None = None,
     weights: tuple[Tensor | None, Tensor | None] = (None, None),
     stiff: tuple[Rigidity, float] | None = None,
+    carried: Carried | None = None,
 ) -> Tensor:
     """Anneal a two-sided soft assignment with slack, with a closed-form fit of A, t and W in each step.
 
@@ -99,7 +101,7 @@ def soft_assignment(
     Args:
         transform: modes, affine or rigid, of all source points.
         initial: (B, P, D) its parameters to begin with.
-        reference: (B, q, D) normalised.
+        reference: (B, q, D) normalised; with attributes (B, q, D + A).
         mass: (B,) or None for all.
         settings: for the kind of problem.
         seeds: one for each problem, for the samples.
@@ -107,6 +109,8 @@ def soft_assignment(
         pull: of landmarks, which take part in each fit, whatever the sample and the mass.
         weights: (B, q) of the reference's points and (B, r) of the source's; None for 1 each.
         stiff: the rigid energy and its stiffness, in place of the ridge on W and A; None for the ridge.
+        carried: the attributes of the source, with which the kernel is of the product of space and attributes; the fit
+            is of space alone.
 
     Returns:
         (B, P, D) parameters; a problem whose fit is singular keeps the initial ones. Of a source that is too large for
@@ -120,7 +124,8 @@ def soft_assignment(
                 observer(before + step, parameters)
 
         return _anneal(
-            transform, initial, begin, reference, mass, settings, seeds, sample, taken, observe, pull, weights, stiff
+            *(transform, initial, begin, reference, mass, settings, seeds, sample, taken, observe),
+            *(pull, weights, stiff, carried),
         )
 
     near = annealed(0, steps[:shared], initial, 0) if shared else initial
@@ -161,6 +166,7 @@ def _anneal(
     pull: Pull | None = None,
     weights: tuple[Tensor | None, Tensor | None] = (None, None),
     stiff: tuple[Rigidity, float] | None = None,
+    carried: Carried | None = None,
 ) -> Tensor:
     """Some steps of the soft assignment of one sample, from ``begin`` on; see :func:`soft_assignment`."""
     dtype, device = torch.float64, reference.device
@@ -170,7 +176,8 @@ def _anneal(
     share = min(1.0, SOFT_POINTS / r)
     rows = _subsample(r, share, seeds, ("source", sample), device)
     picks = _subsample(q, min(share, SOFT_REFERENCE / q), seeds, ("reference", sample), device)
-    y, x = _take(source, rows), _take(reference.to(dtype), picks)
+    y, x_in_product = _take(source, rows), _take(reference.to(dtype), picks)
+    x, together = x_in_product[..., :d], _with_attributes(carried and carried.part(rows))
     a, b = (_masses(of, at, points) for of, at, points in zip(weights, (picks, rows), (x, y), strict=True))
     total = b.sum(1, keepdim=True)  # (B, 1, 1)
     ones, ones_of_x = torch.ones_like(y[..., :1]), torch.ones_like(x[..., :1])
@@ -190,7 +197,7 @@ def _anneal(
         annealed = step / max(1, settings.steps - 1)
         sigma = settings.sigma_start * (settings.sigma_end / settings.sigma_start) ** annealed
         moved = torch.bmm(design, current)
-        to_source, to_reference = _kernel(moved, x, sigma, rooms)
+        to_source, to_reference = _kernel(together(moved, current, step), x_in_product, sigma, rooms)
         v = ones_of_x
         for _ in range(settings.scalings):
             u = 1.0 / (to_source(a * v) + settings.slack)  # (B, n, 1)
@@ -229,6 +236,23 @@ def _solved(normal: Tensor, right: Tensor, current: Tensor) -> Tensor:
     solution, info = torch.linalg.solve_ex(normal, right)
     good = (info == 0) & solution.isfinite().all(-1).all(-1)
     return torch.where(good[:, None, None], solution, current)
+
+
+def _with_attributes(carried: Carried | None) -> Callable[[Tensor, Tensor, int], Tensor]:
+    """From moved points (B, n, D), the fit that has moved them and the number of the step to points (B, n, D + A) of
+    the product of space and attributes; without these as they are."""
+    last: Tensor | None = None
+
+    def together(moved: Tensor, fit: Tensor, step: int) -> Tensor:
+        nonlocal last
+        if carried is None:
+            return moved
+        if last is None or step % TURN == 0:
+            d = moved.shape[2]
+            last = carried.at(fit[:, :d], fit[:, d + 1 :]).to(moved)
+        return torch.cat((moved, last), -1)
+
+    return together
 
 
 def _kernel(moved: Tensor, x: Tensor, sigma: float, rooms: Sequence[Tensor]) -> tuple[Product, Product]:

@@ -23,6 +23,7 @@ from pwan.registration.settings import PwanSettings
 from pwan.registration.setup import move_network, set_up
 from pwan.registration.state import restore, snapshot
 from pwan.registration.stopping import Stopping
+from pwan.registration.turning import Turning
 from pwan.transport.objective import Kind
 from pwan.transport.potential import PotentialNetwork, points_at_once
 
@@ -69,6 +70,7 @@ class Solver:
         self.captured: Captured[Outcome] = Captured()
         self.game = Game(self.setup, settings, seeds, self.schedule, self.place, capturable=self.may_capture)
         self.network, self.transform = self.game.network, self.game.transform
+        self.turning = Turning.of(self.setup, self.transform, self.place)
         self._resize_sample()
         self.mean, self.mean_count = torch.zeros_like(self.transform.parameters), 0  # of a stage's last iterates
         self.diverged_at = torch.zeros(len(problem), dtype=torch.int64, device=device)  # 0: all is well
@@ -108,6 +110,9 @@ class Solver:
             loss, threshold and gradient_norm, each (B,); the loss is for a source whose masses sum to 1.
         """
         stage, within, length = self.schedule.stage()
+        if self.turning is not None and self.turning.due(self.steps_done):
+            self.turning.turn(self.transform.parameters)
+            self.game.sample.move()
         if within == 0:
             self._begin_stage(stage)
         self.game.sample.draw(self.steps_done)
@@ -158,7 +163,7 @@ class Solver:
         if bool(bad.any()):
             self.network.parameters[~network_good] = 0.0
             self.transform.parameters[bad] = self.game.energy.identity[bad]
-            self.game.sample.points[bad] = self.game.sample.transform.source[bad]
+            self.game.sample.points[..., : self.transform.dimension][bad] = self.game.sample.transform.source[bad]
 
     # --- what comes out ---------------------------------------------------------------------------------------------
 
@@ -174,7 +179,9 @@ class Solver:
     def evaluate(self, parameters: Tensor) -> tuple[Tensor, Tensor]:
         """Threshold in force and mass transported, each (B,) on the CPU, by the potential as it is now, for a transform
         with these parameters (B, P, D). All ranks must ask together."""
-        points = self.transform.points(parameters.to(self.place.device))
+        if self.turning is not None:
+            self.turning.turn(parameters)
+        points = self.transform.in_product(parameters.to(self.place.device))
         of_reference, of_source = (self._output(of_set) for of_set in (self.game.reference, points))
         found = self.game.loss(of_reference, of_source, self.game.sample.everything)
         (threshold,) = self.ranks.largest(found.threshold)
@@ -201,6 +208,7 @@ class Solver:
             "transform": self.transform.parameters,
             "mean": self.mean,
             "diverged_at": self.diverged_at,
+            **({} if self.turning is None else {"attributes": self.turning.attributes}),
         }
 
     def _optimisers(self) -> dict[str, Optimizer]:

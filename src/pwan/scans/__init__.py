@@ -9,7 +9,7 @@ from pwan.scans.settings import ScanSettings
 
 if TYPE_CHECKING:
     from pwan.scans.folder import files
-    from pwan.scans.output import Outcome
+    from pwan.scans.outcome import Outcome
     from pwan.scans.registering import register_files
 
 __all__ = ["Outcome", "ScanSettings", "files", "register_files"]
@@ -17,7 +17,7 @@ __all__ = ["Outcome", "ScanSettings", "files", "register_files"]
 __getattr__, __dir__ = lazily(
     __name__,
     {
-        "Outcome": "pwan.scans.output",
+        "Outcome": "pwan.scans.outcome",
         "files": "pwan.scans.folder",
         "register_files": "pwan.scans.registering",
     },

@@ -7,7 +7,7 @@ from __future__ import annotations
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,11 +18,9 @@ from pwan.pointfiles.anatomy import anatomical
 from pwan.pointfiles.convert import laid_out
 from pwan.pointfiles.mesh import glb
 from pwan.pointfiles.mesh.materials import beside
+from pwan.scans.outcome import Outcome
 from pwan.scans.pair import Pair
 from pwan.scans.settings import GRIDS, ScanSettings
-
-if TYPE_CHECKING:
-    from pwan.scans.output import Outcome
 
 SHARE = 0.01  # of the registration's error, that a grid may add
 LEAST_ERROR = 0.1  # spacings of the reference: the registration's error is not taken to be less

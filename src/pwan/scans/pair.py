@@ -11,6 +11,7 @@ from pwan import methods
 from pwan.normalisation import EXTENT_RATIO
 from pwan.pointfiles import PointFile, read_points
 from pwan.randomness import numpy_generator
+from pwan.scans.attributes import OfBoth, read_attributes
 from pwan.scans.landmarks import Landmarks, find_landmarks
 from pwan.scans.settings import LIMIT, ScanSettings
 from pwan.shapes.surface import sample_surface
@@ -35,6 +36,7 @@ class Pair:
         landmarks: all of their points are registered, where they are points; None without any.
         source_weights: (r,) of the registered points, of mean 1; None where each counts once.
         reference_weights: (q,), the same of the reference.
+        attributes: of the registered points of both sets, by name; None where none are asked for.
     """
 
     source_file: PointFile
@@ -47,6 +49,7 @@ class Pair:
     landmarks: Landmarks | None = None
     source_weights: np.ndarray | None = None
     reference_weights: np.ndarray | None = None
+    attributes: OfBoth | None = None
 
     @property
     def whole(self) -> bool:
@@ -136,7 +139,10 @@ def pair_of(settings: ScanSettings, source: PointFile, reference: PointFile) -> 
         landmarks = replace(landmarks, registered=registered)
     y_weights = _weights(source, settings.source_weights, rows, settings.method, notes)
     x_weights = _weights(reference, settings.reference_weights, staying_rows, settings.method, notes)
-    return Pair(source, reference, points, rows, staying, staying_rows, tuple(notes), landmarks, y_weights, x_weights)
+    carried = read_attributes(settings, (source, reference), (rows, staying_rows), notes)
+    return Pair(
+        source, reference, points, rows, staying, staying_rows, tuple(notes), landmarks, y_weights, x_weights, carried
+    )
 
 
 def _weights(file: PointFile, wanted: str, rows: np.ndarray | None, method: str, notes: list[str]) -> np.ndarray | None:

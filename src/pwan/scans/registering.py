@@ -16,6 +16,7 @@ from scipy.spatial import KDTree
 
 from pwan import methods
 from pwan.api import register
+from pwan.attributes import NORMALS
 from pwan.begin.alignment import SEARCH, find_start
 from pwan.begin.estimate import Limits, estimate_limits, spacing_of
 from pwan.begin.landmark_start import start_by_landmarks, start_towards
@@ -24,9 +25,11 @@ from pwan.begin.start import Start
 from pwan.problem import OK, ROUNDED, Observer, RegistrationProblem
 from pwan.registration.flexibility import CLEAR_SMOOTH, chosen_options, measure_fit
 from pwan.scans.again import better
+from pwan.scans.attributes import in_lengths
 from pwan.scans.exporting import check_exports
 from pwan.scans.folder import check_output
-from pwan.scans.output import Outcome, write_output
+from pwan.scans.outcome import Outcome
+from pwan.scans.output import write_output
 from pwan.scans.pair import Pair, doubtful_units, read_pair
 from pwan.scans.settings import ScanSettings
 from pwan.trust.faces import face_faults
@@ -128,8 +131,11 @@ def _run(
     distance: float | None,
     observer: Observer | None,
 ) -> Any:
-    """One registration of the pair; ``source`` is where the start, and perhaps another one (without landmarks), has put
-    it."""
+    """One registration of the pair; ``source`` is where the start, and perhaps another one (without landmarks and
+    attributes), has put it."""
+    of_source, of_reference = (None, None) if pair.attributes is None else pair.attributes
+    if start is not None and of_source is not None and NORMALS in of_source:
+        of_source = {**of_source, NORMALS: of_source[NORMALS] @ start.rotation}
     return register(
         source,
         pair.reference,
@@ -142,6 +148,9 @@ def _run(
         reference_faces=pair.reference_faces,
         source_weights=pair.source_weights,
         reference_weights=pair.reference_weights,
+        source_attributes=of_source,
+        reference_attributes=of_reference,
+        attribute_weight=settings.attribute_weight,
         method=settings.method,
         seed=settings.seed,
         observer=observer,
@@ -240,7 +249,15 @@ def _start(settings: ScanSettings, pair: Pair, mass: float | None, guess: np.nda
         if start is not None:
             return start
     return find_start(
-        pair.source, pair.reference, mass=mass, rotation=rotation, scale=settings.scale, seed=settings.seed
+        pair.source,
+        pair.reference,
+        mass=mass,
+        rotation=rotation,
+        scale=settings.scale,
+        seed=settings.seed,
+        attributes=None
+        if pair.attributes is None
+        else in_lengths(settings, *pair.attributes, pair.source, pair.reference),
     )
 
 
@@ -338,15 +355,17 @@ def _used(
     options = settings.method_options()
     y, x = (torch.from_numpy(np.asarray(points, dtype=np.float64))[None] for points in (pair.source, pair.reference))
     limits = (None if limit is None else y.new_tensor([limit]) for limit in (mass, distance))
-    problem = RegistrationProblem(y, x, **dict(zip(("mass", "distance"), limits, strict=True)))
+    given: dict[str, Any] = dict(zip(("mass", "distance"), limits, strict=True))
+    problem = RegistrationProblem(y, x, **given)
     return methods.resolved(settings.method, chosen_options(options, choice) if choice else options, problem)
 
 
 def _check_sliding(settings: ScanSettings, pair: Pair, moved: np.ndarray, result: Any) -> SlidingCheck | None:
-    """See :func:`pwan.begin.sliding.check_sliding`; None for a registration that failed, and for a rigid or affine one:
-    the quick registration bends the source, and so comes nearer although nothing has slid."""
+    """See :func:`pwan.begin.sliding.check_sliding`; None for a registration that failed, for one with attributes, which
+    the quick registration does not see, and for a rigid or affine one: the quick one bends the source, and so comes
+    nearer although nothing has slid."""
     stiff = getattr(settings.chosen(), "transform", "nonrigid") != "nonrigid"
-    if stiff or result.status != OK or not result.matched.any():
+    if stiff or pair.attributes is not None or result.status != OK or not result.matched.any():
         return None
     mass = float(result.matched.sum())
     return check_sliding(moved, pair.reference, result.transformed, mass=mass, seed=settings.seed)

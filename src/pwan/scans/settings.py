@@ -53,6 +53,13 @@ class ScanSettings:
             faces, in a file without faces a point by its local density; "none": each point counts once; "auto": "even"
             for a file with faces, "none" without, and where the method takes no weights.
         reference_weights: the same of the reference.
+        attributes: names of columns of both files whose numbers the match shall respect, as "red,green,blue" or
+            "[nx,ny,nz]": distances are d((y, a), (x, b))^2 = |y - x|^2 + w^2 |a - b|^2 then, while the points move in
+            space alone. Columns that are the files' normals (nx, ny, nz and other spellings), or "normals" whatever
+            they are called, become unit vectors that turn with the transform.
+        labels: names of columns of both files that hold labels, whole numbers or text.
+        attribute_weight: w, in the units of the points for a difference of 1, of all of these; None: a spacing of the
+            reference, by which numbers then deviate from their mean, and three of labels.
         method: a method of ``pwan.methods``.
         method_settings: what differs from the method's defaults.
         seed: the same seed gives the same result.
@@ -86,6 +93,9 @@ class ScanSettings:
     sample: int | None = None
     source_weights: Literal["auto", "even", "none"] = "auto"
     reference_weights: Literal["auto", "even", "none"] = "auto"
+    attributes: str | None = None
+    labels: str | None = None
+    attribute_weight: float | None = None
     method: str = "pwan"
     method_settings: dict[str, Any] = field(default_factory=dict)
     seed: int = 0
@@ -104,7 +114,7 @@ class ScanSettings:
     reference_raw: str | None = None
 
     def __post_init__(self) -> None:
-        check_ranges(self, positive=("mass", "distance", "sample", "export_spacing"))
+        check_ranges(self, positive=("mass", "distance", "sample", "attribute_weight", "export_spacing"))
         if self.mass is not None and self.distance is not None:
             raise ValueError("give mass (how many points are matched) or distance (how far), not both")
         if (self.mass or self.distance) and self.type_of_method() == "complete":
@@ -126,6 +136,12 @@ class ScanSettings:
             raise ValueError("pinned brings landmarks together, and there are none; give landmarks=, or leave it out")
         if "even" in (self.source_weights, self.reference_weights):
             methods.check_weights(self.method)
+        if self.attributes or self.labels:
+            methods.check_attributes(self.method)
+            if self.sample is not None:
+                raise ValueError("attributes are of the file's points, but sample= draws others; leave one of both out")
+        elif self.attribute_weight is not None:
+            raise ValueError("attribute_weight is given without attributes; name columns with attributes= or labels=")
 
     @property
     def exports(self) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -61,13 +62,13 @@ def make_problem(shape: Shape, settings: SynthesisSettings, *, seed: int, trials
     )
 
 
-def _of_mesh(shape: Shape, settings: SynthesisSettings, sources: Sequence[np.ndarray]) -> dict[str, torch.Tensor]:
+def _of_mesh(shape: Shape, settings: SynthesisSettings, sources: Sequence[np.ndarray]) -> dict[str, Any]:
     """The source's faces and its weights, where it is all vertices of a mesh and the settings ask for weights."""
     if settings.weights == "none":
         return {}
     whole = shape.faces is not None and settings.points == len(shape.points)
     weights = [even_weights(source, shape.faces if whole else None) for source in sources]
-    out = {"source_weights": torch.from_numpy(np.stack(weights))}
+    out: dict[str, Any] = {"source_weights": torch.from_numpy(np.stack(weights))}
     if whole:
         out["source_faces"] = torch.from_numpy(np.stack([np.asarray(shape.faces, dtype=np.int64)] * len(sources)))
     return out

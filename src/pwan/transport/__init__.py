@@ -101,7 +101,9 @@ def partial_wasserstein(
     the lighter set is carried.
 
     Args:
-        reference: (q, D) points, any D >= 1; array or tensor.
+        reference: (q, D) points, any D >= 1; array or tensor. Attributes of the points (normals, labels), times a
+            weight w, are further columns of both sets: d^2 = |y - x|^2 + w^2 |a - b|^2; see
+            :func:`pwan.attributes.attributes_of`.
         source: (r, D) points.
         mass: the mass m to carry, at most the total weight of the lighter set; fractions are allowed. A mass above
             that total by less than one millionth counts as the total (float32 weights).

@@ -66,8 +66,18 @@ def measured(
         "fit": fit,
         "beyond": beyond,
         "choice": result.choice,
+        "mislabelled": _mislabelled(reference, result),
         "pinned": getattr(result, "pinned", None),
         "signs": found,
         "confidence": confidence(found),
     }
     return Measured(**{**fields, **known})
+
+
+def _mislabelled(reference: np.ndarray, result: Any) -> float | None:
+    """Which share of the matched source points has another label than the nearest point of the reference (q, D)."""
+    labels = getattr(result, "labels", None)  # a result without the sets has none
+    if labels is None or not result.matched.any():
+        return None
+    partner = KDTree(reference).query(result.transformed[result.matched])[1]
+    return float((labels[0][result.matched] != labels[1][partner]).any(-1).mean())

@@ -37,9 +37,11 @@ class Settings:
         pull: of the landmarks, as PWAN's.
         normalisation: see :func:`pwan.normalisation.normalise`.
         weighted: the method takes weights of points; no setting.
+        attributed: the method takes attributes of points; no setting.
     """
 
     weighted: ClassVar[bool] = True
+    attributed: ClassVar[bool] = True
 
     steps: int | None = None
     sigma_start: float | None = None
