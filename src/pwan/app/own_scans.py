@@ -42,14 +42,18 @@ if TYPE_CHECKING:  # torch takes seconds to load
 TASK = f"task={REGISTER}"
 METHOD = "method."
 USAGE = """\
-pwan register SOURCE REFERENCE [key=value ...]
-python run.py task=register source=SOURCE reference=REFERENCE [key=value ...]
-pwan register FRAMES --sequence [key=value ...]
+pwan register SOURCE REFERENCE [key=value ...]         one file onto another
+pwan register TEMPLATE SCAN SCAN ... [key=value ...]   one file onto each of many scans
+pwan register FRAMES --sequence [key=value ...]        one file through the frames of something that moves
+python run.py task=register source=SOURCE reference=REFERENCE [sequence=true] [key=value ...]
 
 Moves the points of SOURCE onto those of REFERENCE (PLY, OBJ, OFF, STL, GLB, PCD, LAS, LAZ, text, NPY, NPZ,
 MAT, SWC, 3D Slicer's .mrk.json and .fcsv; .gz too).
-With --sequence (or sequence=true) the first of the FRAMES (files, a folder or a pattern), or source=TEMPLATE, is led
-through all of them.
+
+Many scans all get the numbering of TEMPLATE, with the mean of their shapes and its modes (docs/study.md). With
+--sequence the first of the FRAMES, or source=TEMPLATE, is led through all of them (docs/sequences.md). Scans and frames
+are files, a folder, a pattern in quotes or reference=[a.ply,b.ply]. They go by the numbers in their names, but for
+files that are named in an order of their own. The same command again goes on after a stop.
 
   output=registered      the folder for the results: the moved file, result.json, matches.csv, report.html
   mass=400               how many points of SOURCE have a partner; estimated where neither it nor distance is given
@@ -80,18 +84,14 @@ through all of them.
   method.steps=400       a setting of the method (PWAN's stages come after its steps)
   inputs=file.yaml       any of these from a file; what stands on the command line counts more
 
-pwan register TEMPLATE SCAN SCAN ... [key=value ...]
-python run.py task=register source=TEMPLATE reference=FOLDER [key=value ...]
-
-Moves the points of TEMPLATE onto each of many scans (files, a folder of them, or reference=[a.ply,b.ply]), so that all
-have its numbering; with the mean of their shapes and its modes. The same command again goes on after a stop.
+Many scans and sequences take all of these for each registration, but for landmarks=; source_ is of TEMPLATE, or of the
+file that is led, and reference_ of the scans or frames. Of many scans alone:
 
   output=study           the folder for the results: study.html, corresponded.npz, scans.csv, modes.csv, scores.csv
   to=mean                register again with the mean shape, until it stays; to=template: once
   moves=scans            the scans move onto TEMPLATE; moves=template: it moves onto them
   remove_size=true       take out sizes too, beside positions and turns, before mean and modes
   workers=auto           so many processes, one for each core
-  all of the above but landmarks=, for each registration; source_ is of TEMPLATE, reference_ of the scans
 
 A value is all that stands behind the first =. Paths start from the folder where you are.
 """

@@ -11,7 +11,7 @@ import shutil
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from pwan.files import alone_in, digest, save_arrays, save_text, words
 from pwan.many.folder import DONE, STUDY, check_study, registrations
 from pwan.many.model import ShapeModel
+from pwan.many.normals import moved_file
 from pwan.many.output import Placed, Study, write_study
 from pwan.many.registering import in_rounds, nearest_places
 from pwan.many.settings import StudySettings
@@ -189,9 +190,9 @@ def _registered(job: _Job, report: Report) -> str:
     (job.folder / DONE).unlink(missing_ok=True)
     source, reference = read_file(settings, "source"), read_file(settings, "reference")
     if job.mean is not None and job.template_moves:
-        source = replace(source, points=job.mean)
+        source = moved_file(source, job.mean)
     elif job.mean is not None:
-        reference = replace(reference, points=job.mean)
+        reference = moved_file(reference, job.mean)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="the extents differ")  # the verdict says it
         outcome = register_pair(settings, pair_of(settings, source, reference), tell=lambda text: None)

@@ -226,9 +226,7 @@ def _anneal(
             right += strength * (curvature @ current - gradient)
         current = _solved(normal, right, current)
         observer(step + 1, current.to(initial.dtype))
-    if transform.kind == "rigid":
-        return rigid_parameters(current, initial)
-    return current.to(initial.dtype)
+    return rigid_parameters(current, initial) if transform.kind == "rigid" else current.to(initial.dtype)
 
 
 def _solved(normal: Tensor, right: Tensor, current: Tensor) -> Tensor:
