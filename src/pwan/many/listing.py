@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from pwan.pointfiles.detect import SUFFIXES, suffix_of
-from pwan.scans.folder import suffixes
 
 
 def listed(named: Sequence[str]) -> list[str]:
@@ -49,7 +48,7 @@ def order_is_given(named: Sequence[str]) -> bool:
 def _meant(name: str) -> list[str]:
     if Path(name).is_dir():
         inside = [path for path in Path(name).iterdir() if path.is_file() and not path.name.startswith(".")]
-        found = [str(path) for path in inside if {suffix_of(path), suffixes(path)} & {*SUFFIXES, ".mrk.json"}]
+        found = [str(path) for path in inside if suffix_of(path) in SUFFIXES or ".mrk.json" in path.name.lower()]
         if not found:
             raise ValueError(f"{name} holds no file of points that can be read; name the files one by one if it does")
     elif _is_pattern(name):
