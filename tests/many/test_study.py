@@ -227,3 +227,11 @@ def test_a_scan_that_cannot_be_registered_is_refused_before_anything_is_computed
     with pytest.raises(ValueError, match="2 of the 5 scans cannot be registered:\n.*broken.ply: expected"):
         run(again)
     assert counted == []
+
+
+def test_what_cannot_be_registered_is_refused_before_anything_is_computed(again, counted):
+    for each, says in (({"mass": 5000.0}, "is more than can be matched"), ({"export": "glb"}, "has no triangles")):
+        settings = replace(again, template=str(Path(again.scans[0]) / "a.npy"), each={**EACH, **each})
+        with pytest.raises(ValueError, match=says):
+            run(settings)
+    assert not counted
