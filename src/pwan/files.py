@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 
 @contextmanager
@@ -49,6 +53,24 @@ def in_one_move(path: Path) -> Iterator[Path]:
             os.replace(half, path)
     finally:
         half.unlink(missing_ok=True)
+
+
+def save_text(path: Path, text: str) -> None:
+    """Write a text in one move."""
+    with in_one_move(path) as half:
+        half.write_text(text, encoding="utf-8")
+
+
+def save_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
+    """Write an npz file, under exactly this name, in one move."""
+    with in_one_move(path) as half, open(half, "wb") as file:
+        np.savez(file, **arrays)
+
+
+def digest(path: str | Path) -> str:
+    """What the file's content is known by: its SHA-256."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager

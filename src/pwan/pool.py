@@ -47,7 +47,7 @@ def run_tasks(
     *,
     workers: int,
     on_done: Callable[[int, Any], None],
-    on_progress: Callable[[int, Any], None],
+    on_progress: Callable[[int, Any], None] = lambda number, report: None,
 ) -> None:
     """Call ``function(task, report)`` for every task.
 

@@ -1,8 +1,8 @@
-"""A bar of the steps done, in a terminal or in a notebook."""
+"""Bars of what is done, in a terminal or in a notebook."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -39,3 +39,30 @@ def progress_bar(observer: Observer | None = None, *, seconds_between: float = 0
         yield observe
         for bar in bars:
             bar.total = bar.n  # who converges early has done all there was to do
+
+
+@contextmanager
+def counting_bar(unit: str) -> Iterator[Callable[[int, int], None]]:
+    """Shows how many registrations of how many are done, and the time left; where fewer are done than before, another
+    round has begun and has a bar of its own.
+
+    Raises:
+        ImportError: tqdm is not installed.
+    """
+    with needs("scans", "progress=True"):
+        from tqdm.auto import tqdm
+    bars: list[Any] = []
+
+    def show(done: int, count: int) -> None:
+        if not bars or done < bars[0].n:
+            for bar in bars:
+                bar.close()
+            bars[:] = [tqdm(total=count, initial=done, desc="register", unit=unit, smoothing=0)]
+        bars[0].n = done
+        bars[0].refresh()
+
+    try:
+        yield show
+    finally:
+        for bar in bars:
+            bar.close()

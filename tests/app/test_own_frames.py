@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pwan.app.own_frames import frames_of
-from pwan.app.own_scans import parse, parse_sequence
+from pwan.app.own_scans import parse
 
 
 @pytest.fixture
@@ -53,14 +53,18 @@ def test_what_names_no_frames(folder):
         frames_of(["frames/*.obj"])
 
 
-def test_the_first_frame_is_led_or_a_template(folder, capsys):
-    frames, settings = parse_sequence(["reference=frames", "sequence=true", "seed=3"])
-    assert settings.source == frames[0] == "frames/f1.ply" and settings.seed == 3
-    assert parse_sequence(["frames", "--sequence", "source=rest.ply"])[1].source == "rest.ply"
+def test_the_first_frame_is_led_or_a_template(folder):
+    asked = parse(["reference=frames", "sequence=true", "seed=3"])
+    assert asked.settings.source == asked.files[0] == "frames/f1.ply" and asked.settings.seed == 3
+    assert parse(["frames", "--sequence", "source=rest.ply"]).settings.source == "rest.ply"
     Path("inputs.yaml").write_text("source: rest.ply\nreference: frames/*.ply\nmass: 40\n")
-    frames, settings = parse_sequence(["inputs=inputs.yaml", "--sequence"])
-    assert settings.source == "rest.ply" and settings.mass == 40 and len(frames) == 3
-    assert "3 frames, by the numbers" in capsys.readouterr().out
+    asked = parse(["inputs=inputs.yaml", "--sequence"])
+    assert asked.settings.source == "rest.ply" and asked.settings.mass == 40 and len(asked.files) == 3
+    assert "3 frames, by the numbers" in asked.order
+    Path("all.yaml").write_text("reference: [frames/f2.ply, frames/f1.ply]\nsequence: true\n")
+    assert parse(["inputs=all.yaml"]).files == ["frames/f2.ply", "frames/f1.ply"]
+    with pytest.raises(ValueError, match="settings of many scans, not of a sequence: to; leave them out"):
+        parse(["frames", "--sequence", "to=mean"])
 
 
 def test_sequence_is_true_or_false():

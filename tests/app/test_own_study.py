@@ -39,6 +39,7 @@ def test_more_than_one_scan_is_a_study(folder, arguments):
 
 def test_a_folder_or_a_setting_of_its_own_makes_a_study(folder):
     assert own_scans.parse(["t.npy", "scans"]) == StudySettings("t.npy", ("scans",))
+    assert own_scans.parse(["t.npy", "scans/*.npy"]) == StudySettings("t.npy", ("scans/*.npy",))  # quoted
     (folder / "more.yaml").write_text("source: t.npy\nreference: [scans/a.npy, scans/b.npy]\nremove_size: true\n")
     of_file = own_scans.parse(["inputs=more.yaml", "moves=scans"])
     assert of_file == StudySettings("t.npy", ("scans/a.npy", "scans/b.npy"), moves="scans", remove_size=True)

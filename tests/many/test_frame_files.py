@@ -14,6 +14,7 @@ from scipy.spatial.transform import Rotation
 
 from pwan import read_points
 from pwan.app import own_scans
+from pwan.files import alone_in
 from pwan.many.frame_files import FrameFiles, register_frame_files
 from pwan.scans import ScanSettings
 from pwan.scans.registering import register_pair
@@ -207,7 +208,7 @@ def test_the_command_names_the_order_and_refuses_in_a_sentence(frames, finished,
     assert "3 of 4 frames are to be trusted.\nNot to be trusted: f_1.txt" in said and "sequence.npz" in said
     (tmp_path / "nothing").mkdir()
     for arguments, words in (
-        ([tmp_path / "nothing"], "nothing holds no files; expected the frames of a sequence"),
+        ([tmp_path / "nothing"], "nothing holds no file of points that can be read"),
         ([], "no frames were named"),
         ([frames[0]], "expected two frames or more"),
         ([*frames, "--sequenc"], "unknown option '--sequenc'"),
@@ -218,3 +219,10 @@ def test_the_command_names_the_order_and_refuses_in_a_sentence(frames, finished,
         assert own_scans.main([str(argument) for argument in (*arguments, "sequence=true")]) == 2
         error = capsys.readouterr().err
         assert words in error and error.count("\n") == 1
+
+
+def test_one_run_at_a_time_writes_in_a_sequence(frames, finished):
+    folder, counted = finished[0].folder, Counted()
+    with alone_in(folder), pytest.raises(BlockingIOError, match="another run is writing in"):
+        register_frame_files(frames, settings_of(frames, folder), tell=silent, register=counted)
+    assert not counted.seen

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from pwan.many.normals import carried_normals
+from pwan.many.normals import carried_normals, moved_file
+from pwan.pointfiles import read_points
 
 
 def sphere(count: int = 400) -> np.ndarray:
@@ -36,3 +37,13 @@ def test_in_the_plane(side):
     circle = np.column_stack((np.cos(angle), np.sin(angle)))
     turn = np.array([[0.0, 1.0], [-1.0, 0.0]])
     np.testing.assert_allclose(carried_normals(circle, side * circle, circle @ turn), side * circle @ turn, atol=1e-9)
+
+
+def test_a_file_with_its_points_elsewhere_has_turned_normals(tmp_path):
+    points, turn = sphere(), Rotation.from_rotvec([0.3, -1.0, 2.0]).as_matrix()
+    np.savetxt(
+        tmp_path / "a.csv", np.column_stack((points, points)), delimiter=",", header="x,y,z,nx,ny,nz", comments=""
+    )
+    moved = moved_file(read_points(tmp_path / "a.csv"), points @ turn)
+    np.testing.assert_allclose(moved.points, points @ turn)
+    np.testing.assert_allclose(moved.normals, points @ turn, atol=1e-9)

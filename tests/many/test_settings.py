@@ -22,11 +22,21 @@ def test_scans_are_known_by_their_files_names_without_suffixes(tmp_path):
 
 
 def test_of_a_folder_the_files_of_points_are_taken(tmp_path):
-    files(tmp_path / "scans", "b.ply", "a.stl", "texture.png", "notes.md", ".hidden.ply", "c.npy.gz", "p.mrk.json")
+    files(
+        tmp_path / "scans",
+        "b.ply",
+        "a.stl",
+        "texture.png",
+        "notes.md",
+        ".hidden.ply",
+        "c.npy.gz",
+        "p.mrk.json",
+        "q.mrk.json.gz",
+    )
     (tmp_path / "scans" / "deeper.ply").mkdir()
     single = files(tmp_path, "z.ply")
     found = StudySettings("t.ply", (str(tmp_path / "scans"), *single)).names()
-    assert list(found) == ["a", "b", "c", "p", "z"]
+    assert list(found) == ["a", "b", "c", "p", "q", "z"]
 
 
 def test_two_of_one_name_none_and_one_are_refused(tmp_path):

@@ -134,7 +134,7 @@ def test_what_has_changed_is_registered_again(again, counted):
     (folder / "b.xyz").rename(folder / "d.xyz")
     told: list[str] = []
     found = run(again, tell=told.append)
-    assert counted == ["c", "d"] and told == ["1 of 3 registrations are there already"]
+    assert counted == ["c", "d"] and told == ["1 of 3 registrations are done already and kept"]
     out = Path(again.output)
     assert sorted(path.name for path in (out / "corresponded").iterdir()) == ["a.ply", "c.ply", "d.ply"]
     assert list(found.registered) == ["a", "c", "d"]
@@ -227,3 +227,11 @@ def test_a_scan_that_cannot_be_registered_is_refused_before_anything_is_computed
     with pytest.raises(ValueError, match="2 of the 5 scans cannot be registered:\n.*broken.ply: expected"):
         run(again)
     assert counted == []
+
+
+def test_what_cannot_be_registered_is_refused_before_anything_is_computed(again, counted):
+    for each, says in (({"mass": 5000.0}, "is more than can be matched"), ({"export": "glb"}, "has no triangles")):
+        settings = replace(again, template=str(Path(again.scans[0]) / "a.npy"), each={**EACH, **each})
+        with pytest.raises(ValueError, match=says):
+            run(settings)
+    assert not counted

@@ -20,7 +20,7 @@ from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 
 from pwan.exit_codes import FAILED, OK, WRONG_INPUT
-from pwan.files import in_one_move
+from pwan.files import save_text
 
 _KEY = "PWAN_SWEEP"  # the variable with the sweep's key: Hydra sets it wherever a job runs
 _SERIAL = "hydra._internal.core_plugins.basic_launcher.BasicLauncher"
@@ -69,8 +69,8 @@ def note(hydra: HydraConf, task: str, code: int | None, error: str = "") -> None
     """Called in a sweep's job: tell its exit code (None: it has begun), and why it ended early."""
     folder = _notes(Path(hydra.sweep.dir).resolve(), hydra.job.env_set[_KEY])
     folder.mkdir(parents=True, exist_ok=True)
-    with in_one_move(folder / f"{hydra.job.num}.json") as half:
-        half.write_text(json.dumps({"folder": hydra.runtime.output_dir, "task": task, "code": code, "error": error}))
+    told = {"folder": hydra.runtime.output_dir, "task": task, "code": code, "error": error}
+    save_text(folder / f"{hydra.job.num}.json", json.dumps(told))
 
 
 def close(*, stopped: bool = False) -> int:

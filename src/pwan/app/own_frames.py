@@ -1,62 +1,85 @@
-"""``pwan register frames/*.ply --sequence`` and ``python run.py task=register reference=frames sequence=true``: which
-files are the frames of a sequence, and in which order.
+"""``pwan register frames/*.ply --sequence`` and ``task=register reference=frames sequence=true``: frames of something
+that moves.
 """
 
 from __future__ import annotations
 
-import glob
-import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pwan.exit_codes import FAILED, OK
+from pwan.many.listing import listed, order_is_given
+from pwan.scans import ScanSettings
+
+if TYPE_CHECKING:  # torch takes seconds to load
+    from pwan.problem import Observer
 
 SHOWN = 3  # frames that are named at either end of the order
 
 
-def frames_of(named: Sequence[str]) -> tuple[list[str], str]:
-    """The frames that a folder, a pattern or files name, and in words their order.
+@dataclass(frozen=True)
+class Frames:
+    """A sequence that is asked for.
 
-    Files of a folder or a pattern go by the numbers in their names, and so do files in alphabetical order, which is how
-    a shell gives them; any other order is kept.
+    Attributes:
+        files: of the frames, in their order.
+        order: this in words.
+        settings: for each frame; ``source`` is the file that is led.
+    """
+
+    files: list[str]
+    order: str
+    settings: ScanSettings
+
+
+def frames_of(named: Sequence[str]) -> tuple[list[str], str]:
+    """The frames that files, folders or patterns name, and in words their order, as :func:`pwan.many.listing.listed`
+    has it.
 
     Raises:
-        ValueError: an empty folder, one with files of several kinds, or a pattern that fits none.
-        OSError: the folder cannot be read.
+        ValueError: a folder with files of several kinds, or without any, or a pattern that fits none.
+        OSError: a folder cannot be read.
     """
-    found = list(named)
-    if len(found) == 1 and Path(found[0]).is_dir():
-        found = _in_folder(Path(found[0]))
-    elif len(found) == 1 and not Path(found[0]).exists() and glob.has_magic(found[0]):
-        found = sorted(glob.glob(found[0]))
-        if not found:
-            raise ValueError(f"no file fits {named[0]!r}; check the pattern")
-    given = found != sorted(found)
-    if not given:
-        found = sorted(found, key=_by_numbers)
-    how = "as they were named" if given else "by the numbers in their names"
+    found = listed(named)
+    kinds = sorted({Path(file).suffix.lower() for file in found})
+    folder = next((name for name in named if Path(name).is_dir()), None)
+    if folder is not None and len(kinds) > 1:
+        raise ValueError(
+            f"{folder} holds files of several kinds ({', '.join(kinds)}); name the frames by a pattern, as "
+            f"'{folder}/*{kinds[0]}'"
+        )
+    how = "as they were named" if order_is_given(named) else "by the numbers in their names"
     names = [Path(name).name for name in found]
     if len(names) > 2 * SHOWN:
         names[SHOWN:-SHOWN] = ["..."]
     return found, f"{len(found)} frames, {how}: {', '.join(names)}"
 
 
-def _in_folder(folder: Path) -> list[str]:
-    """Its files, but for hidden ones.
+def run(
+    asked: Frames, tell: Callable[[str], None], bar: AbstractContextManager[Observer]
+) -> tuple[int, tuple[Path, ...]]:
+    """Lead one file through the frames and say what came of it; returns the exit code, 1 where no frame is to be
+    trusted, and what was written. The bar is closed before the verdict.
 
     Raises:
-        ValueError: none, or files of several kinds.
+        ValueError: wrong input, as :func:`pwan.many.frame_files.register_frame_files` has it; so for the others.
+        OSError: a file or a folder.
+        ImportError: a package is missing.
     """
-    files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
-    if not files:
-        raise ValueError(f"{folder} holds no files; expected the frames of a sequence, one file each")
-    kinds = sorted({path.suffix.lower() for path in files})
-    if len(kinds) > 1:
-        raise ValueError(
-            f"{folder} holds files of several kinds ({', '.join(kind or 'without a suffix' for kind in kinds)}); name "
-            f"the frames by a pattern, as '{folder}/*{kinds[0]}'"
-        )
-    return [str(path) for path in files]
+    print(asked.order)
+    asked.settings.chosen()
+    for file in (asked.settings.source, *asked.files):
+        Path(file).stat()
+    from pwan.many.frame_files import register_frame_files  # loads torch
 
-
-def _by_numbers(name: str) -> list[tuple[int, int | str]]:
-    """A key that puts frame_2 before frame_10."""
-    return [(0, int(part)) if part.isdecimal() else (1, part) for part in re.split(r"([0-9]+)", name) if part]
+    with bar as observer:
+        done = register_frame_files(asked.files, asked.settings, tell=tell, observer=observer)
+    doubted = [frame.name for frame in done.frames if not frame.trusted]
+    print()
+    print(f"{len(done.frames) - len(doubted)} of {len(done.frames)} frames are to be trusted.")
+    if doubted:
+        print(f"Not to be trusted: {', '.join(doubted)}")
+    return FAILED if len(doubted) == len(done.frames) - 1 else OK, done.written

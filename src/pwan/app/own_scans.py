@@ -11,7 +11,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
@@ -22,12 +22,13 @@ from yaml import YAMLError
 
 import pwan
 from pwan import methods, scans
-from pwan.app import own_study
+from pwan.app import own_frames, own_study
 from pwan.app.messages import backslash_words, yaml_words
-from pwan.app.own_frames import frames_of
+from pwan.app.own_frames import Frames, frames_of
 from pwan.app.tasks import REGISTER
 from pwan.exit_codes import FAILED, OK, WRONG_INPUT
 from pwan.files import words
+from pwan.many.listing import named_in
 from pwan.many.settings import StudySettings, study_keys
 from pwan.process import code_of
 from pwan.progress import progress_bar
@@ -40,16 +41,19 @@ if TYPE_CHECKING:  # torch takes seconds to load
 
 TASK = f"task={REGISTER}"
 METHOD = "method."
-SEQUENCE = ("--sequence", "sequence=true")
 USAGE = """\
-pwan register SOURCE REFERENCE [key=value ...]
-python run.py task=register source=SOURCE reference=REFERENCE [key=value ...]
-pwan register FRAMES --sequence [key=value ...]
+pwan register SOURCE REFERENCE [key=value ...]         one file onto another
+pwan register TEMPLATE SCAN SCAN ... [key=value ...]   one file onto each of many scans
+pwan register FRAMES --sequence [key=value ...]        one file through the frames of something that moves
+python run.py task=register source=SOURCE reference=REFERENCE [sequence=true] [key=value ...]
 
 Moves the points of SOURCE onto those of REFERENCE (PLY, OBJ, OFF, STL, GLB, PCD, LAS, LAZ, text, NPY, NPZ,
 MAT, SWC, 3D Slicer's .mrk.json and .fcsv; .gz too).
-With --sequence (or sequence=true) the first of the FRAMES (files, a folder or a pattern), or source=TEMPLATE, is led
-through all of them.
+
+Many scans all get the numbering of TEMPLATE, with the mean of their shapes and its modes (docs/study.md). With
+--sequence the first of the FRAMES, or source=TEMPLATE, is led through all of them (docs/sequences.md). Scans and frames
+are files, a folder, a pattern in quotes or reference=[a.ply,b.ply]. They go by the numbers in their names, but for
+files that are named in an order of their own. The same command again goes on after a stop.
 
   output=registered      the folder for the results: the moved file, result.json, matches.csv, report.html
   mass=400               how many points of SOURCE have a partner; estimated where neither it nor distance is given
@@ -80,18 +84,14 @@ through all of them.
   method.steps=400       a setting of the method (PWAN's stages come after its steps)
   inputs=file.yaml       any of these from a file; what stands on the command line counts more
 
-pwan register TEMPLATE SCAN SCAN ... [key=value ...]
-python run.py task=register source=TEMPLATE reference=FOLDER [key=value ...]
-
-Moves the points of TEMPLATE onto each of many scans (files, a folder of them, or reference=[a.ply,b.ply]), so that all
-have its numbering; with the mean of their shapes and its modes. The same command again goes on after a stop.
+Many scans and sequences take all of these for each registration, but for landmarks=; source_ is of TEMPLATE, or of the
+file that is led, and reference_ of the scans or frames. Of many scans alone:
 
   output=study           the folder for the results: study.html, corresponded.npz, scans.csv, modes.csv, scores.csv
   to=mean                register again with the mean shape, until it stays; to=template: once
   moves=scans            the scans move onto TEMPLATE; moves=template: it moves onto them
   remove_size=true       take out sizes too, beside positions and turns, before mean and modes
   workers=auto           so many processes, one for each core
-  all of the above but landmarks=, for each registration; source_ is of TEMPLATE, reference_ of the scans
 
 A value is all that stands behind the first =. Paths start from the folder where you are.
 """
@@ -106,13 +106,25 @@ def main(arguments: Sequence[str]) -> int:
     if "--version" in arguments:
         print(f"pwan {pwan.__version__}")
         return OK
-    sequence = any(argument in SEQUENCE for argument in arguments)
-    kept = "The frames that are done are kept, and the same command goes on." if sequence else "Nothing was written."
+    kept = "Nothing was written."
     try:
-        with warnings.catch_warnings(), ExitStack() as stack:
+        with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="the extents differ")  # said already, in words for files
-            bar = stack.enter_context(progress_bar(seconds_between=0.5 if sys.stderr.isatty() else 15))
-            return (_sequence if sequence else _pair)(arguments, bar, stack)
+            asked = parse(arguments)
+            bar = progress_bar(seconds_between=0.5 if sys.stderr.isatty() else 15)
+            if not isinstance(asked, ScanSettings):
+                kept = "The same command goes on from here."
+            if isinstance(asked, StudySettings):
+                code, written = own_study.run(asked, _tell)
+            elif isinstance(asked, Frames):
+                code, written = own_frames.run(asked, _tell, bar)
+            else:
+                code, written = _pair(asked, bar)
+            print("\nwritten:")
+            for path in written:
+                if path.exists():
+                    print(f"  {path.resolve()}")
+            return code
     except KeyboardInterrupt as stop:
         print(f"\nStopped. {kept}", file=sys.stderr)
         return code_of(stop)
@@ -128,14 +140,12 @@ def main(arguments: Sequence[str]) -> int:
         return FAILED
 
 
-def _pair(arguments: Sequence[str], bar: Observer, stack: ExitStack) -> int:
-    """Register two files, or many scans; the bar is closed with the stack before the verdict is told."""
-    settings = parse(arguments)
-    if isinstance(settings, StudySettings):
-        return own_study.run(settings, words=_as_settings)
+def _pair(settings: ScanSettings, bar: AbstractContextManager[Observer]) -> tuple[int, tuple[Path, ...]]:
+    """Register two files and say what came of it; the exit code and what was written. The bar is closed before the
+    verdict."""
     _check_early(settings)
-    with stack:
-        outcome = scans.register_files(settings, tell=_tell, observer=bar)
+    with bar as observer:
+        outcome = scans.register_files(settings, tell=_tell, observer=observer)
     print()
     for sentence in outcome.verdict.sentences:
         print(f"- {sentence}")
@@ -146,80 +156,103 @@ def _pair(arguments: Sequence[str], bar: Observer, stack: ExitStack) -> int:
     )
     if outcome.again is not None:
         print(f"\n{outcome.again.when}:\n  {outcome.again.command}")
-    print("\nwritten:")
-    for path in scans.files(settings).values():
-        if path.exists():
-            print(f"  {path.resolve()}")
-    return FAILED if outcome.measured.failed else OK
-
-
-def _sequence(arguments: Sequence[str], bar: Observer, stack: ExitStack) -> int:
-    """Lead one file through frames."""
-    frames, settings = parse_sequence(arguments)
-    settings.chosen()
-    for file in (settings.source, *frames):
-        Path(file).stat()
-    from pwan.many.frame_files import register_frame_files  # loads torch
-
-    with stack:
-        done = register_frame_files(frames, settings, tell=_tell, observer=bar)
-    doubted = [frame.name for frame in done.frames if not frame.trusted]
-    print()
-    print(f"{len(done.frames) - len(doubted)} of {len(done.frames)} frames are to be trusted.")
-    if doubted:
-        print(f"Not to be trusted: {', '.join(doubted)}")
-    print("\nwritten:")
-    for path in done.written:
-        print(f"  {path.resolve()}")
-    return FAILED if len(doubted) == len(done.frames) - 1 else OK
+    return FAILED if outcome.measured.failed else OK, tuple(scans.files(settings).values())
 
 
 def _tell(text: str) -> None:
     tqdm.write(_as_settings(text))
 
 
-def parse(arguments: Sequence[str]) -> ScanSettings | StudySettings:
-    """The settings that the arguments name: of a study where there is more than one scan, a folder, or a setting that
-    only a study has.
+def parse(arguments: Sequence[str]) -> ScanSettings | StudySettings | Frames:
+    """What the arguments ask for: frames where they say that it is a sequence, a study where there is more than one
+    scan or a setting that only a study has, else two files.
 
     Raises:
-        ValueError: an unknown key (names the nearest one), a value of the wrong type, or no source or reference.
-        OSError: the file of inputs cannot be read.
+        ValueError: an unknown key (names the nearest one), a value of the wrong type, or no files.
+        OSError: the file of inputs, or a folder of frames, cannot be read.
     """
+    given, named = _split(arguments)
+    held = _inputs(given.pop("inputs")) if "inputs" in given else {}
+    sequence = str(given.pop("sequence", held.pop("sequence", False))).lower()
+    if sequence not in ("true", "false"):
+        raise ValueError(f"sequence must be true or false, got {sequence!r}")
+    if sequence == "true":
+        return _frames(given, named, held)
+    given = {**held, **_with_pair(given, named)}
+    many = own_study.is_asked(given)
+    values, of_method = _values(given, many)
+    if many:
+        return own_study.settings_of({**values, "reference": named_in(given["reference"])}, of_method)
+    return build_settings(ScanSettings, {**values, "method_settings": of_method}, owner="register")
+
+
+def _split(arguments: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+    """The settings by their keys, and the files that stand without one."""
     given: dict[str, Any] = {}
-    positional: list[str] = []
+    named: list[str] = []
     for argument in arguments:
         key, equals, value = argument.partition("=")
-        if not equals or Path(argument).exists():
-            if argument.startswith("-"):
-                raise ValueError(
-                    f"unknown option {argument!r}; settings are written as key=value, see --help; a file of such a "
-                    f"name as source={argument} or ./{argument}"
-                )
-            positional.append(argument)
-        else:
+        if argument == "--sequence":
+            given["sequence"] = True
+        elif equals and not Path(argument).exists():
             given[key] = value
-    if len(positional) > 2 and not {"source", "reference"} & given.keys():
-        given["source"], given["reference"], positional = positional[0], positional[1:], []
+        elif argument.startswith("-"):
+            raise ValueError(
+                f"unknown option {argument!r}; settings are written as key=value, see --help; a file of such a "
+                f"name as source={argument} or ./{argument}"
+            )
+        else:
+            named.append(argument)
+    return given, named
+
+
+def _with_pair(given: dict[str, Any], named: list[str]) -> dict[str, Any]:
+    """The settings, with source and reference of the files that stand without a key.
+
+    Raises:
+        ValueError: a file too many.
+    """
+    if len(named) > 2 and not {"source", "reference"} & given.keys():
+        return {**given, "source": named[0], "reference": named[1:]}
     free = [name for name in ("source", "reference") if name not in given]
-    if len(positional) > len(free):
-        raise ValueError(f"{positional[-1]!r} is one file too many: source and reference are named already")
-    for name, path in zip(free, positional, strict=False):
-        given[name] = path
-    if (sequence := given.pop("sequence", "false")) != "false":  # true is taken out before
-        raise ValueError(f"sequence must be true or false, got {sequence!r}")
-    if "inputs" in given:
-        given = {**_inputs(given.pop("inputs")), **given}
-    many = own_study.is_asked(given)
-    kinds = {**get_type_hints(ScanSettings), **(get_type_hints(StudySettings) if many else {})}
-    known = [f.name for f in fields(ScanSettings) if f.name != "method_settings"] + list(study_keys() if many else ())
+    if len(named) > len(free):
+        raise ValueError(f"{named[-1]!r} is one file too many: source and reference are named already")
+    return {**given, **dict(zip(free, named, strict=False))}
+
+
+def _frames(given: dict[str, Any], named: list[str], held: dict[str, Any]) -> Frames:
+    """The sequence of the files that stand without a key, or of reference=.
+
+    Raises:
+        ValueError, OSError: as :func:`parse`.
+    """
+    if named and "reference" in given:
+        raise ValueError("frames are named twice, by reference= and without it; leave one of them out")
+    given = {**held, **given}
+    frames = named_in(named or given.get("reference") or ())
+    if not frames:
+        raise ValueError("no frames were named; for example: pwan register frames/*.ply --sequence")
+    if own := [key for key in study_keys() if key in given]:
+        raise ValueError(f"settings of many scans, not of a sequence: {', '.join(own)}; leave them out")
+    files, order = frames_of(frames)
+    values, of_method = _values({"source": files[0], **given, "reference": files[-1]})
+    return Frames(files, order, build_settings(ScanSettings, values | {"method_settings": of_method}, owner="register"))
+
+
+def _values(given: dict[str, Any], of_study: bool = False) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Texts as the values that they stand for, and apart from them the method's.
+
+    Raises:
+        ValueError: as :func:`parse`.
+    """
+    kinds = {**get_type_hints(ScanSettings), **(get_type_hints(StudySettings) if of_study else {})}
+    known = [f.name for f in fields(ScanSettings) if f.name != "method_settings"]
+    known += study_keys() if of_study else ()
     values: dict[str, Any] = {}
     of_method: dict[str, Any] = {}
     for key, value in given.items():
         if key.startswith(METHOD):
             of_method[key.removeprefix(METHOD)] = _plain(value)
-        elif key == "reference" and many:
-            values[key] = own_study.listed(value)
         elif key not in known:
             choices = [*known, "inputs", "sequence"]
             raise ValueError(f"unknown key {key!r}{nearest(key, choices)}; there are {', '.join(choices)}")
@@ -229,39 +262,7 @@ def parse(arguments: Sequence[str]) -> ScanSettings | StudySettings:
     missing = [name for name in ("source", "reference") if name not in values]
     if missing:
         raise ValueError(f"no {' and no '.join(missing)} was named; for example: source=a.ply reference=b.ply")
-    if many:
-        return own_study.settings_of(values, of_method)
-    return build_settings(ScanSettings, {**values, "method_settings": of_method}, owner="register")
-
-
-def parse_sequence(arguments: Sequence[str]) -> tuple[list[str], ScanSettings]:
-    """The frames that the arguments name, in their order, which is told, and the settings for each of them.
-
-    Raises:
-        ValueError: as :func:`parse`, or no frames.
-        OSError: the file of inputs or the folder of frames cannot be read.
-    """
-    rest = [argument for argument in arguments if argument not in SEQUENCE]
-    settings = [argument for argument in rest if "=" in argument and not Path(argument).exists()]
-    given = dict(argument.split("=", 1) for argument in settings)
-    held = _inputs(given["inputs"]) if "inputs" in given else {}
-    named = [argument for argument in rest if argument not in settings]
-    flags = [argument for argument in named if argument.startswith("-")]
-    reference = given.get("reference", held.get("reference"))
-    if not named and reference is not None:
-        named = [str(reference)]
-    elif named and "reference" in given:
-        raise ValueError("frames are named twice, by reference= and without it; leave one of them out")
-    if not named:
-        raise ValueError("no frames were named; for example: pwan register frames/*.ply --sequence")
-    frames, order = ([], "") if flags else frames_of(named)
-    source = given.get("source", held.get("source", frames[0] if frames else ""))
-    others = [argument for argument in settings if not argument.startswith(("source=", "reference="))]
-    parsed = parse([*flags, *others, f"source={source}", f"reference={frames[-1] if frames else ''}"])
-    if isinstance(parsed, StudySettings):
-        raise ValueError(f"{', '.join(study_keys())} are of many scans, not of a sequence; leave them out")
-    print(order)
-    return frames, parsed
+    return values, of_method
 
 
 def _check_early(settings: ScanSettings) -> None:

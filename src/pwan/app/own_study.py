@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
-
-from tqdm import tqdm
 
 from pwan import many
 from pwan.exit_codes import FAILED, OK
 from pwan.many import folder
+from pwan.many.listing import means_many
 from pwan.many.settings import OWN, StudySettings, study_keys
-from pwan.process import code_of
+from pwan.progress import counting_bar
 from pwan.settings import build_settings
 
 
 def is_asked(given: Mapping[str, Any]) -> bool:
-    """Whether the arguments are of a study: a setting that only it has, a list of scans, or a folder."""
+    """Whether the arguments are of a study: a list of scans, a folder or a pattern, or a setting that only it has."""
     scans = given.get("reference")
-    if isinstance(scans, str) and not _is_list(scans):
-        return Path(scans).is_dir() or any(key in given for key in study_keys())
-    return scans is not None
-
-
-def listed(scans: Any) -> tuple[str, ...]:
-    """The scans' files: of a list, or of its text ``[a.ply,b.ply]``."""
-    if isinstance(scans, str):
-        scans = [part.strip().strip("\"'") for part in scans[1:-1].split(",")] if _is_list(scans) else [scans]
-    return tuple(map(str, scans))
+    return means_many(scans) or (scans is not None and any(key in given for key in study_keys()))
 
 
 def settings_of(values: Mapping[str, Any], of_method: Mapping[str, Any]) -> StudySettings:
@@ -48,12 +36,9 @@ def settings_of(values: Mapping[str, Any], of_method: Mapping[str, Any]) -> Stud
     return settings
 
 
-def _is_list(text: str) -> bool:
-    return text.startswith("[") and text.endswith("]") and not Path(text).exists()
-
-
-def run(settings: StudySettings, words: Callable[[str], str]) -> int:
-    """Do what a study asks for, and say what came of it; returns the exit code, 1 where a scan failed.
+def run(settings: StudySettings, tell: Callable[[str], None]) -> tuple[int, tuple[Path, ...]]:
+    """Do what a study asks for, and say what came of it; returns the exit code, 1 where a scan failed, and what was
+    written.
 
     Raises:
         ValueError: wrong input, as :func:`pwan.many.study_files` has it; so for the others.
@@ -61,37 +46,9 @@ def run(settings: StudySettings, words: Callable[[str], str]) -> int:
         ImportError: a package is missing.
     """
     folder.check_study(settings)  # before torch is loaded
-    try:
-        with _bar() as show:
-            study = many.study_files(settings, tell=lambda text: tqdm.write(words(text)), on_done=show)
-    except KeyboardInterrupt as stop:
-        print("\nStopped. The same command goes on from here.", file=sys.stderr)
-        return code_of(stop)
+    with counting_bar("scan") as show:
+        study = many.study_files(settings, tell=tell, on_done=show)
     print()
     for sentence in study.sentences():
         print(f"- {sentence}")
-    print("\nwritten:")
-    for name in folder.TOP:
-        if (study.folder / name).exists():
-            print(f"  {(study.folder / name).resolve()}")
-    return FAILED if study.failed else OK
-
-
-@contextmanager
-def _bar() -> Iterator[Callable[[int, int], None]]:
-    """Shows how many registrations of how many are done, and the time left; each round has a bar of its own."""
-    bars: list[Any] = []
-
-    def show(done: int, count: int) -> None:
-        if not bars or done < bars[0].n:
-            for bar in bars:
-                bar.close()
-            bars[:] = [tqdm(total=count, initial=done, desc="register", unit="scan", smoothing=0)]
-        bars[0].n = done
-        bars[0].refresh()
-
-    try:
-        yield show
-    finally:
-        for bar in bars:
-            bar.close()
+    return FAILED if study.failed else OK, tuple(study.folder / name for name in folder.TOP)

@@ -27,7 +27,7 @@ from pwan.deformation.corrected import Corrected, correction_of
 from pwan.deformation.grid import Direction, DisplacementGrid, to_grid
 from pwan.deformation.kernels import Displacement, KernelName, KernelSum
 from pwan.deformation.surface_map import SURFACE, SurfaceDisplacement
-from pwan.files import in_one_move
+from pwan.files import save_arrays
 from pwan.normalisation import Frame
 from pwan.words import transform_words
 
@@ -166,9 +166,8 @@ class SpaceTransform:
         v = self.displacement
         arrays = {f.name: getattr(self.frame, f.name) for f in fields(Frame)} | v.arrays()
         arrays |= {"affine": self.affine, "translation": self.translation}
-        with in_one_move(Path(path)) as half, open(half, "wb") as file:
-            words = {"format": np.array(FORMAT), "kernel": np.array(v.kind), "beta": np.array(v.width or 1.0)}
-            np.savez(file, **words, **{name: array.numpy() for name, array in arrays.items()})  # type: ignore[arg-type]
+        words = {"format": np.array(FORMAT), "kernel": np.array(v.kind), "beta": np.array(v.width or 1.0)}
+        save_arrays(Path(path), words | {name: array.numpy() for name, array in arrays.items()})
 
     @classmethod
     def load(cls, path: str | Path) -> SpaceTransform:

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from pwan.many.settings import StudySettings
-from pwan.scans.folder import check_writable, suffixes
+from pwan.scans.folder import check_output, check_writable, suffixes
 
 STUDY, PAGE, POINTS, MODEL = "study.json", "study.html", "corresponded.npz", "model.npz"
 SCANS, MODES, SCORES = "scans.csv", "modes.csv", "scores.csv"
@@ -31,12 +31,15 @@ def check_study(settings: StudySettings) -> dict[str, str]:
     Raises:
         OSError: a file that is not there, or a folder that is a file or cannot be written to.
         ValueError: no scans, two of one name, or a folder that holds something else.
+        MissingExtraError: a package that an export needs is not installed.
     """
     names = settings.names()
     for path in (settings.template, *names.values()):
         Path(path).stat()
     folder = Path(settings.output)
     check_writable(folder)
+    for name, path in names.items():
+        check_output(settings.of(path, registrations(settings, 1) / name))
     there = [name for name in TOP if os.path.lexists(folder / name)]
     if there and STUDY not in there and not settings.overwrite:
         raise ValueError(

@@ -6,7 +6,6 @@ points and page of all
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -18,7 +17,7 @@ import numpy as np
 
 from pwan.deformation.space import SpaceTransform
 from pwan.extras import needs
-from pwan.files import in_one_move
+from pwan.files import alone_in, digest, in_one_move, save_arrays, save_text
 from pwan.many.sequence import Followed, Tell, by_either, chained, in_turn, of_frame
 from pwan.pointfiles import PointFile, read_points
 from pwan.problem import Observer
@@ -27,8 +26,8 @@ from pwan.scans.folder import PAGE, TRANSFORM, check_output, stem
 from pwan.scans.folder import files as written
 from pwan.scans.outcome import Outcome
 from pwan.scans.output import write_output
-from pwan.scans.pair import read_pair
-from pwan.scans.registering import register_pair, registered_mass
+from pwan.scans.pair import Pair, pair_of, read_file
+from pwan.scans.registering import check_ready, register_pair
 from pwan.scans.settings import ScanSettings
 
 with needs("scans", "a sequence of files"):
@@ -81,7 +80,7 @@ def register_frame_files(
         register: what registers a frame, as :func:`pwan.scans.registering.register_pair`.
 
     Raises:
-        OSError: a file cannot be read, or the folder not be written.
+        OSError: a file cannot be read, the folder not be written, or another run writes in it.
         ValueError: a file that cannot be registered, or another sequence's folder; before anything is computed.
     """
     files, folder = [Path(frame) for frame in frames], Path(settings.output)
@@ -100,19 +99,19 @@ def register_frame_files(
     record = _record(files, settings)
     _check_folder(each, folder, record, settings.overwrite)
     todo = [k for k in range(begins, len(files)) if not (Path(each[k].output) / DONE).exists()]
-    source, shape = _checked([each[k] for k in todo or [begins]], tell)
+    led, shape = _checked([each[k] for k in todo or [begins]], tell)
     if begins + len(todo) < len(files):
         tell(f"{len(files) - begins - len(todo)} of {len(files)} frames are done already and kept")
-    first = replace(Followed.first(files[0].name, shape), result=source) if begins else None
-    folder.mkdir(parents=True, exist_ok=True)
-    _write_text(folder / RECORD, json.dumps(record, indent=1))
+    first = replace(Followed.first(files[0].name, shape), result=led.points) if begins else None
 
     def one(number: int, last: Followed | None) -> Followed:
         if number not in todo:
             return _kept(each[number], last)
         watch = of_frame(observer, todo.index(number), len(todo))
         try:
-            found = _registered(each[number], last, partial(register, tell=_nothing, observer=watch), last is first)
+            pair = pair_of(each[number], led, read_file(each[number], "reference"))
+            onto = partial(register, tell=_nothing, observer=watch)
+            found = _registered(each[number], pair, last, onto, last is first)
         except ValueError as error:  # of this frame alone: what is wrong with all of them was found before
             there = shape if last is None else last.points
             return Followed(files[number].name, there, False, 0.0, np.inf, 0.0, str(error))
@@ -120,10 +119,13 @@ def register_frame_files(
         tell(f"{found.name}: {found.confidence:.0%} sure, within {found.distance:.3g}, {found.seconds:.0f} s{way}")
         return found
 
-    done = [*([first] if first else []), *in_turn(range(begins, len(files)), one, first, tell)]
-    lost = np.full_like(source, np.nan)
-    points = np.stack([lost if frame.result is None else frame.result for frame in done])
-    return FrameFiles(done, points, folder, _write(files, done, points, folder))
+    folder.mkdir(parents=True, exist_ok=True)
+    with alone_in(folder, wait=False):
+        save_text(folder / RECORD, json.dumps(record, indent=1))
+        done = [*([first] if first else []), *in_turn(range(begins, len(files)), one, first, tell)]
+        lost = np.full_like(led.points, np.nan)
+        points = np.stack([lost if frame.result is None else frame.result for frame in done])
+        return FrameFiles(done, points, folder, _write(files, done, points, folder))
 
 
 def _nothing(_: str) -> None:
@@ -137,7 +139,7 @@ def _record(files: Sequence[Path], settings: ScanSettings) -> dict[str, Any]:
         OSError: a file cannot be read.
     """
     told = asdict(replace(settings, source="", reference="", output="", overwrite=False))
-    sums = [hashlib.sha256(file.read_bytes()).hexdigest() for file in (Path(settings.source), *files)]
+    sums = [digest(file) for file in (Path(settings.source), *files)]
     return json.loads(json.dumps({"settings": told, "template": sums[0], "frames": sums[1:]}, default=str))
 
 
@@ -175,25 +177,25 @@ def _earlier(folder: Path) -> dict[str, Any] | None:
         return None
 
 
-def _checked(each: Sequence[ScanSettings], tell: Tell) -> tuple[np.ndarray, np.ndarray]:
-    """All points of the file that is led, and those that are registered; every frame is read once and checked.
+def _checked(each: Sequence[ScanSettings], tell: Tell) -> tuple[PointFile, np.ndarray]:
+    """The file that is led, and its points that are registered; every frame is read and checked.
 
     Raises:
         OSError: a file cannot be read.
         ValueError: one that cannot be registered, with its name.
     """
     tell(f"reading {len(each)} frames ...")
+    led = read_file(each[0], "source")
     for settings in each:
-        pair = read_pair(settings)
-        registered_mass(settings, pair)
-    return pair.source_file.points, pair.source
+        pair = pair_of(settings, led, read_file(settings, "reference"))
+        check_ready(settings, pair)
+    return led, pair.source
 
 
 def _registered(
-    settings: ScanSettings, last: Followed | None, register: Callable[..., Outcome], from_first: bool
+    settings: ScanSettings, pair: Pair, last: Followed | None, register: Callable[..., Outcome], from_first: bool
 ) -> Followed:
     """One frame, registered and written; from where the last one led, which may be the first shape itself."""
-    pair = read_pair(settings)
     outcomes: list[Outcome] = []
 
     def straight() -> Followed:
@@ -218,8 +220,7 @@ def _registered(
     write_output(settings, replace(outcomes[-1 if found.chained else 0], again=None))
     kept = {"points": found.result, "registered": found.points, "trusted": found.trusted, "reason": found.reason}
     kept |= {"chained": found.chained} | {name: getattr(found, name) for name in NUMBERS}
-    with in_one_move(folder / DONE) as half, open(half, "wb") as file:
-        np.savez(file, **kept)
+    save_arrays(folder / DONE, kept)
     return found
 
 
@@ -283,8 +284,7 @@ def _write(files: Sequence[Path], done: Sequence[Followed], points: np.ndarray, 
             "reason": [frame.reason for frame in done],
         }
     )
-    with in_one_move(folder / POINTS) as half, open(half, "wb") as file:
-        np.savez(file, points=points, names=np.array(names))
+    save_arrays(folder / POINTS, {"points": points, "names": np.array(names)})
     with in_one_move(folder / TABLE) as half:
         table.to_csv(half, index=False)
     scene = frames_json(points, [read_points(file).points for file in files], names)
@@ -292,8 +292,3 @@ def _write(files: Sequence[Path], done: Sequence[Followed], points: np.ndarray, 
     section = Section("Frames", tables=[Table("Each frame", table)], scenes=[Scene(caption, scene)])
     write_page(f"pwan: {len(files)} frames", [section], folder / PAGE)
     return tuple(folder / name for name in (POINTS, TABLE, PAGE))
-
-
-def _write_text(path: Path, text: str) -> None:
-    with in_one_move(path) as half:
-        half.write_text(text, encoding="utf-8")

@@ -1,9 +1,13 @@
-"""Normals of points that have moved, from how their neighbours have."""
+"""Normals of points that have moved, from how their neighbours have; and files with such points."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from scipy.spatial import KDTree
+
+from pwan.pointfiles import PointFile
 
 AROUND = 8  # neighbours that tell how a surface is turned at a point
 FLAT = 1e-3  # height of the neighbours over their extent, below which they say nothing across the surface
@@ -35,6 +39,16 @@ def carried_normals(points: np.ndarray, normals: np.ndarray, moved: np.ndarray) 
         turned = side * np.column_stack((goes[:, 0, 1], -goes[:, 0, 0]))
     carried: np.ndarray = _unit(turned) * lengths
     return carried
+
+
+def turned_fields(file: PointFile, moved: np.ndarray) -> dict[str, np.ndarray]:
+    """The normals of a file, turned as its points (N, D) have that are now elsewhere, by their fields' names."""
+    return {} if file.normals is None else file.normal_fields(carried_normals(file.points, file.normals, moved))
+
+
+def moved_file(file: PointFile, moved: np.ndarray) -> PointFile:
+    """A file with its points (N, D) elsewhere, and its normals turned with them."""
+    return replace(file, points=moved, fields={**file.fields, **turned_fields(file, moved)})
 
 
 def _unit(vectors: np.ndarray) -> np.ndarray:

@@ -19,7 +19,7 @@ from pwan.extras import needs
 from pwan.files import naming, unfinished_in
 from pwan.many.folder import CORRESPONDED, MODEL, MODES, PAGE, POINTS, SCANS, SCORES, SHAPES, STUDY, mesh_name
 from pwan.many.model import ShapeModel
-from pwan.many.normals import carried_normals
+from pwan.many.normals import turned_fields
 from pwan.many.settings import StudySettings
 from pwan.pointfiles import PointFile, write_points
 
@@ -182,17 +182,8 @@ def _meshes(study: Study, folder: Path) -> None:
     for name in (CORRESPONDED, SHAPES):
         (folder / name).mkdir()
     for place, moved in shapes.items():
-        write_points(folder / mesh_name(study.settings, place), study.template, moved, fields=_normals(study, moved))
-
-
-def _normals(study: Study, moved: np.ndarray) -> dict[str, np.ndarray]:
-    """The template's normals by their field names, turned with it."""
-    file = study.template
-    if file.normals is None:
-        return {}
-    turned, names = carried_normals(file.points, file.normals, moved), file.normal_names
-    columns = [turned] if len(names) == 1 else list(turned.T)
-    return {name: column.astype(file.fields[name].dtype) for name, column in zip(names, columns, strict=True)}
+        normals = turned_fields(study.template, moved)
+        write_points(folder / mesh_name(study.settings, place), study.template, moved, fields=normals)
 
 
 def _model(study: Study, path: Path) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -15,11 +16,11 @@ from pwan.api import Registered, register
 from pwan.arrays import faces_of, points_of, to_points
 from pwan.begin.alignment import find_start
 from pwan.begin.landmark_start import start_by_landmarks
-from pwan.extras import needs
 from pwan.many.model import ShapeModel, shape_model
 from pwan.many.settings import Moves, Onto
 from pwan.pool import Failure, Report, choose_workers, run_tasks
 from pwan.problem import OK
+from pwan.progress import counting_bar
 
 ROUNDS = 6  # of the groupwise registration, at most
 STAYS = 0.01  # change of the mean, RMS over its points, in its RMS radius, from which on it stays; chosen by eye
@@ -151,7 +152,7 @@ def register_many(
             raise ValueError(f"{name} must be {' or '.join(map(repr, get_args(choices)))}, got {given!r}")
     _check(staying, sets, called, landmarks)
     each = [None] * len(sets) if landmarks is None else list(landmarks)
-    count = choose_workers(workers, len(sets))
+    processes = choose_workers(workers, len(sets))
     last: list[Any] = []
 
     def match(model: ShapeModel | None) -> list[NDArray[np.float64] | None]:
@@ -159,7 +160,7 @@ def register_many(
             _task(staying, one, pairs, model, called, k, moves, init, options)
             for k, (one, pairs) in enumerate(zip(sets, each, strict=True))
         ]
-        last[:] = _run(tasks, count, progress)
+        last[:] = _run(tasks, processes, progress)
         return [_places(one, result, moves) for one, result in zip(sets, last, strict=True)]
 
     points, model, rounds = in_rounds(match, called, to, remove_size)
@@ -269,19 +270,15 @@ def _task(
 def _run(tasks: Sequence[_Task], workers: int, progress: bool) -> list[Any]:
     """The results in the order of the tasks, or why there is none."""
     found: list[Any] = [None] * len(tasks)
-    with ExitStack() as stack:
-        bar: Any = None
-        if progress:
-            with needs("scans", "progress=True"):
-                from tqdm.auto import tqdm
-            bar = stack.enter_context(tqdm(total=len(tasks), desc="register", unit="scan"))
+    finished = count(1)
+    with counting_bar("scan") if progress else nullcontext(lambda done, count: None) as show:
+        show(0, len(tasks))
 
         def on_done(number: int, result: Any) -> None:
             found[number] = result
-            if bar is not None:
-                bar.update()
+            show(next(finished), len(tasks))
 
-        run_tasks(_registered, tasks, workers=workers, on_done=on_done, on_progress=lambda number, report: None)
+        run_tasks(_registered, tasks, workers=workers, on_done=on_done)
     return found
 
 

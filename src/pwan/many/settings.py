@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
-from pwan.pointfiles.detect import SUFFIXES, suffix_of
-from pwan.scans.folder import stem, suffixes
+from pwan.many.listing import listed
+from pwan.scans.folder import stem
 from pwan.scans.settings import ScanSettings
 from pwan.settings import build_settings
 
@@ -25,7 +24,7 @@ class StudySettings:
 
     Attributes:
         template: the file whose points, and faces, all scans get.
-        scans: two files or more, or folders of them.
+        scans: two files or more, or folders or patterns of them.
         output: the folder for the results, made if it does not exist.
         to: "template" registers with the template alone. "mean" then registers with the mean shape, and with the next
             one, until it stays.
@@ -72,14 +71,15 @@ class StudySettings:
         return one
 
     def names(self) -> dict[str, str]:
-        """The scans' files by their names, which are those of the files without suffixes.
+        """The scans' files by their names, which are those of the files without suffixes; in the order of
+        :func:`pwan.many.listing.listed`.
 
         Raises:
-            ValueError: fewer than two, a folder without any, or two of one name.
+            ValueError: fewer than two, a folder or a pattern without any, or two of one name.
             OSError: a folder that cannot be read.
         """
         found: dict[str, str] = {}
-        for path in _listed(self.scans):
+        for path in listed(self.scans):
             name = stem(Path(path))
             if name in found:
                 raise ValueError(
@@ -96,21 +96,6 @@ def study_keys() -> tuple[str, ...]:
     """The names of the settings that a registration of two files does not have."""
     pair = [one.name for one in fields(ScanSettings)]
     return tuple(one.name for one in fields(StudySettings) if one.name not in (*pair, "template", "scans", "each"))
-
-
-def _listed(scans: Sequence[str]) -> list[str]:
-    """The files, those of folders by name."""
-    paths: list[str] = []
-    for scan in scans:
-        if not Path(scan).is_dir():
-            paths.append(scan)
-            continue
-        inside = sorted(path for path in Path(scan).iterdir() if path.is_file() and not path.name.startswith("."))
-        readable = [str(path) for path in inside if {suffix_of(path), suffixes(path)} & {*SUFFIXES, ".mrk.json"}]
-        if not readable:
-            raise ValueError(f"{scan} holds no file of points that can be read; name the files one by one if it does")
-        paths += readable
-    return paths
 
 
 def _other_role(name: str) -> str:

@@ -11,16 +11,17 @@ import shutil
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pwan.files import alone_in, in_one_move, words
+from pwan.files import alone_in, digest, save_arrays, save_text, words
 from pwan.many.folder import DONE, STUDY, check_study, registrations
 from pwan.many.model import ShapeModel
+from pwan.many.normals import moved_file
 from pwan.many.output import Placed, Study, write_study
 from pwan.many.registering import in_rounds, nearest_places
 from pwan.many.settings import StudySettings
@@ -28,8 +29,8 @@ from pwan.pointfiles import PointFile
 from pwan.pool import Failure, Report, choose_workers, run_tasks
 from pwan.scans.folder import RESULT, files
 from pwan.scans.output import write_output
-from pwan.scans.pair import check_pair, pair_of, read_file
-from pwan.scans.registering import register_pair
+from pwan.scans.pair import pair_of, read_file
+from pwan.scans.registering import check_ready, register_pair
 from pwan.scans.settings import ScanSettings
 
 Tell = Callable[[str], None]
@@ -106,14 +107,14 @@ def _read_all(settings: StudySettings, names: Mapping[str, str]) -> tuple[PointF
     """
     role, other = ("source", "reference") if settings.moves == "template" else ("reference", "source")
     template: PointFile | None = None
-    digests, wrong = {settings.template: _digest(settings.template)}, []
+    digests, wrong = {settings.template: digest(settings.template)}, []
     for path in names.values():
         of_pair = settings.of(path, Path(settings.output))
         template = read_file(of_pair, role) if template is None else template
         try:
             scan = read_file(of_pair, other)
-            check_pair(of_pair, *((template, scan) if role == "source" else (scan, template)))
-            digests[path] = _digest(path)
+            check_ready(of_pair, pair_of(of_pair, *((template, scan) if role == "source" else (scan, template))))
+            digests[path] = digest(path)
         except (ValueError, OSError) as error:
             wrong.append(error)
     if len(wrong) == 1:
@@ -123,11 +124,6 @@ def _read_all(settings: StudySettings, names: Mapping[str, str]) -> tuple[PointF
         raise ValueError("\n".join([f"{len(wrong)} of the {len(names)} scans cannot be registered:", *sentences]))
     assert template is not None
     return template, digests
-
-
-def _digest(path: str) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _job(
@@ -149,7 +145,7 @@ def _job(
 
 
 def _run(jobs: list[_Job], settings: StudySettings, tell: Tell, on_done: OnDone) -> list[NDArray[np.float64] | str]:
-    """The template's places on each scan, or why there are none; those that are there already are taken as they are."""
+    """The template's places on each scan, or why there are none; those that are done already are kept."""
     found: dict[int, NDArray[np.float64] | str] = {}
     for number, job in enumerate(jobs):
         kept = _kept(job)
@@ -157,7 +153,7 @@ def _run(jobs: list[_Job], settings: StudySettings, tell: Tell, on_done: OnDone)
             found[number] = kept
     missing = [number for number in range(len(jobs)) if number not in found]
     if found and missing:
-        tell(f"{len(found)} of {len(jobs)} registrations are there already")
+        tell(f"{len(found)} of {len(jobs)} registrations are done already and kept")
     if missing:
         on_done(len(found), len(jobs))
 
@@ -174,7 +170,7 @@ def _run(jobs: list[_Job], settings: StudySettings, tell: Tell, on_done: OnDone)
     with _tidied(jobs[number] for number in missing):
         count = choose_workers(settings.workers, len(missing))
         todo = [jobs[number] for number in missing]
-        run_tasks(_registered, todo, workers=count, on_done=take, on_progress=lambda place, report: None)
+        run_tasks(_registered, todo, workers=count, on_done=take)
     return [found[number] for number in range(len(jobs))]
 
 
@@ -194,9 +190,9 @@ def _registered(job: _Job, report: Report) -> str:
     (job.folder / DONE).unlink(missing_ok=True)
     source, reference = read_file(settings, "source"), read_file(settings, "reference")
     if job.mean is not None and job.template_moves:
-        source = replace(source, points=job.mean)
+        source = moved_file(source, job.mean)
     elif job.mean is not None:
-        reference = replace(reference, points=job.mean)
+        reference = moved_file(reference, job.mean)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="the extents differ")  # the verdict says it
         outcome = register_pair(settings, pair_of(settings, source, reference), tell=lambda text: None)
@@ -204,8 +200,7 @@ def _registered(job: _Job, report: Report) -> str:
     if outcome.measured.failed:
         return outcome.measured.failed
     points = outcome.points if job.template_moves else nearest_places(reference.points, outcome.points, source.points)
-    with in_one_move(job.folder / DONE) as half, open(half, "wb") as file:
-        np.savez(file, points=points, key=job.key)
+    save_arrays(job.folder / DONE, {"points": points, "key": job.key})
     return ""
 
 
@@ -241,5 +236,4 @@ def _told(folder: Path) -> dict[str, Any]:
 def _mark(settings: StudySettings, folder: Path) -> None:
     """Say that this folder is a study's, before there are any results."""
     if not (folder / STUDY).exists():
-        with in_one_move(folder / STUDY) as half:
-            half.write_text(json.dumps({"finished": False, "settings": asdict(settings)}, indent=1), encoding="utf-8")
+        save_text(folder / STUDY, json.dumps({"finished": False, "settings": asdict(settings)}, indent=1))

@@ -96,6 +96,12 @@ class PointFile:
             return None
         return np.column_stack([self.fields[name] for name in names]).astype(np.float64)
 
+    def normal_fields(self, normals: NDArray) -> dict[str, NDArray]:
+        """Other normals (N, D) by the names of the fields that hold them, in their types."""
+        names = self.normal_names
+        columns = [normals] if len(names) == 1 else normals.T
+        return {name: column.astype(self.fields[name].dtype) for name, column in zip(names, columns, strict=True)}
+
     @cached_property
     def triangles(self) -> NDArray[np.int64] | None:
         """(T, 3) the faces as triangles, a face with more corners as the fan of its first; None without faces."""

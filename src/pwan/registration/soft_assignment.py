@@ -171,10 +171,9 @@ def _anneal(
     """Some steps of the soft assignment of one sample, from ``begin`` on; see :func:`soft_assignment`."""
     dtype, device = torch.float64, reference.device
     source, d = transform.source.to(dtype), transform.dimension
-    r = source.shape[1]
+    r, q = source.shape[1], reference.shape[1]
     basis = transform.basis.to(dtype) if transform.kind == "nonrigid" and transform.basis is not None else None
     share = min(1.0, SOFT_POINTS / r)
-    q = reference.shape[1]
     rows = _subsample(r, share, seeds, ("source", sample), device)
     picks = _subsample(q, min(share, SOFT_REFERENCE / q), seeds, ("reference", sample), device)
     y, x_in_product = _take(source, rows), _take(reference.to(dtype), picks)
@@ -187,7 +186,6 @@ def _anneal(
     if pull is not None:
         fitted_y = torch.cat((y, pull.transform.source.to(dtype)), 1)
         fitted = torch.cat((design, pull.design().to(dtype)), 1)
-    prior = initial.to(dtype)  # where PWAN, or whatever came before, left it
     ridge = torch.full((design.shape[-1],), settings.smoothness, dtype=dtype, device=device)
     ridge[:d], ridge[d] = settings.affine_ridge, 0.0
     current = begin.to(dtype)
@@ -219,20 +217,23 @@ def _anneal(
         right = torch.bmm(fitted.mT, image)
         normal.diagonal(dim1=1, dim2=2).add_(1e-9 if stiff is not None else ridge * sigma**2 + 1e-9)
         if stiff is None:
-            right += (ridge * sigma**2)[:, None] * prior
+            right += (ridge * sigma**2)[:, None] * initial.to(dtype)  # where PWAN, or what came before, left it
         else:
             rigidity, stiffness = stiff
             gradient, curvature = rigidity.gradient(current)
             strength = SOFTER * stiffness * sigma * total  # against each other as in PWAN's steps: see the landmarks
             normal += strength * curvature
             right += strength * (curvature @ current - gradient)
-        solution, info = torch.linalg.solve_ex(normal, right)
-        good = (info == 0) & solution.isfinite().all(-1).all(-1)
-        current = torch.where(good[:, None, None], solution, current)
+        current = _solved(normal, right, current)
         observer(step + 1, current.to(initial.dtype))
-    if transform.kind == "rigid":
-        return rigid_parameters(current, initial)
-    return current.to(initial.dtype)
+    return rigid_parameters(current, initial) if transform.kind == "rigid" else current.to(initial.dtype)
+
+
+def _solved(normal: Tensor, right: Tensor, current: Tensor) -> Tensor:
+    """The parameters (B, p, D) that solve the normal equations; a problem's current ones where they are singular."""
+    solution, info = torch.linalg.solve_ex(normal, right)
+    good = (info == 0) & solution.isfinite().all(-1).all(-1)
+    return torch.where(good[:, None, None], solution, current)
 
 
 def _with_attributes(carried: Carried | None) -> Callable[[Tensor, Tensor, int], Tensor]:

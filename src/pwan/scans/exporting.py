@@ -13,7 +13,6 @@ import numpy as np
 
 from pwan.deformation.grid import Direction, DisplacementGrid, check_nodes
 from pwan.deformation.grid_files import Coordinates, write_grid
-from pwan.files import in_one_move
 from pwan.pointfiles import PointFile, write_points
 from pwan.pointfiles.anatomy import anatomical
 from pwan.pointfiles.convert import laid_out
@@ -81,7 +80,7 @@ def write_exports(
             said += write_points(paths[format], like, outcome.points, extra=extra).notes
             notes += [f"{paths[format].name}: {one}" for one in said]
     if "glb" in paths:
-        with in_one_move(paths["glb"]) as half, open(half, "wb") as stream:
+        with open(paths["glb"], "wb") as stream:
             notes += [f"{paths['glb'].name}: {one}" for one in glb.made_from(stream, moved)]
     return told, notes
 

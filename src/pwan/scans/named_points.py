@@ -7,8 +7,6 @@ it states none, the points are taken as they are, unless they lie on the scan on
 
 from __future__ import annotations
 
-import gzip
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,14 +16,11 @@ import numpy as np
 from scipy.spatial import KDTree
 
 from pwan.pointfiles import PointFile, read_points
+from pwan.pointfiles.anatomy import anatomical
 from pwan.pointfiles.content import LARGEST
 from pwan.pointfiles.numerals import number
 from pwan.scans.landmark_files import NAMES
 
-_STATED = re.compile(  # of markups, of .fcsv, and of the meshes that 3D Slicer writes
-    rb'"coordinateSystem"\s*:\s*"(LPS|RAS)"|#\s*CoordinateSystem\s*=\s*(LPS|RAS|0|1)\b|\bSPACE=(LPS|RAS)\b'
-)
-HEAD = 1 << 20  # bytes of a scan that are searched for it
 TOLD = 8  # names in a sentence
 FITS = 0.25  # of the median distance to the scan: nearer than this with other signs, the signs are changed
 FEWEST = 3  # points that can tell
@@ -80,8 +75,8 @@ def read_named(path: str, scan: PointFile, notes: list[str]) -> NamedPoints:
         OSError: the file does not exist or cannot be read.
         ValueError: no names, a name twice, or another number of coordinates than the scan has; names the file.
     """
-    head = _head(Path(path))
-    found = _picked(path, notes) if b"<PickedPoints" in head else _of_points(path, notes)
+    data = Path(path).read_bytes()
+    found, stated = (_picked(path, data, notes), None) if b"<PickedPoints" in data else _of_points(path, notes)
     seen: set[str] = set()
     for name in found.names:
         if not name or _key(name) in seen:
@@ -96,11 +91,11 @@ def read_named(path: str, scan: PointFile, notes: list[str]) -> NamedPoints:
             f"{path}: expected points with {d} coordinates, as those of {scan.path} have, found "
             f"{found.points.shape[1]}. Drop or add a coordinate"
         )
-    return NamedPoints(found.names, _in_system_of(scan, Path(path).name, _stated(head), found.points, notes))
+    return NamedPoints(found.names, _in_system_of(scan, Path(path).name, stated, found.points, notes))
 
 
-def _of_points(path: str, notes: list[str]) -> NamedPoints:
-    """Of a file of points whose fields hold the names."""
+def _of_points(path: str, notes: list[str]) -> tuple[NamedPoints, str | None]:
+    """Of a file of points whose fields hold the names; and the coordinate system that it states."""
     file = read_points(path, drop_invalid=True)
     notes += [f"{file.path.name}: {note}" for note in file.notes if note.startswith("dropped")]
     small = {name.lower(): name for name in file.fields}
@@ -114,13 +109,13 @@ def _of_points(path: str, notes: list[str]) -> NamedPoints:
         )
     values = file.fields[field]
     names = [str(one).strip() if values.dtype.kind in "US" else f"{one:g}" for one in values]
-    return NamedPoints(tuple(names), file.points)
+    return NamedPoints(tuple(names), file.points), anatomical(file)
 
 
-def _picked(path: str, notes: list[str]) -> NamedPoints:
+def _picked(path: str, data: bytes, notes: list[str]) -> NamedPoints:
     """Of MeshLab: <point x= y= z= name= active=/>, those that are active."""
     try:
-        points = list(ElementTree.fromstring(Path(path).read_bytes()).iter("point"))
+        points = list(ElementTree.fromstring(data).iter("point"))
     except ElementTree.ParseError as error:
         raise ValueError(
             f"{path}: expected XML, found a file that is cut off or damaged: {error}. Save it again"
@@ -144,10 +139,10 @@ def _in_system_of(scan: PointFile, name: str, stated: str | None, points: np.nda
     """The points (k, D) of a file, which states a coordinate system or none, in that of its scan."""
     if stated is None or points.shape[1] != 3:
         return points
-    of_scan, changed = _stated(_head(scan.path)), points * [-1.0, -1.0, 1.0]
+    of_scan, changed, said = anatomical(scan), points * [-1.0, -1.0, 1.0], f"{name}: coordinate system {stated.upper()}"
     if of_scan is not None:
         notes.append(
-            f"{name}: coordinate system {stated}, that of {scan.path.name} {of_scan}"
+            f"{said}, that of {scan.path.name} {of_scan.upper()}"
             + ("" if of_scan == stated else ": the signs of x and y were changed")
         )
         return points if of_scan == stated else changed
@@ -155,29 +150,12 @@ def _in_system_of(scan: PointFile, name: str, stated: str | None, points: np.nda
     given, other = (float(np.median(tree.query(one)[0])) for one in (points, changed))
     if len(points) >= FEWEST and other < FITS * given:
         notes.append(
-            f"{name}: coordinate system {stated}; its points lie on {scan.path.name} only with the signs of x and y "
+            f"{said}; its points lie on {scan.path.name} only with the signs of x and y "
             f"changed (a median distance of {other:.4g} in place of {given:.4g}), so these were changed"
         )
         return changed
-    notes.append(f"{name}: coordinate system {stated}, taken for that of {scan.path.name}, which states none")
+    notes.append(f"{said}, taken for that of {scan.path.name}, which states none")
     return points
-
-
-def _head(path: Path) -> bytes:
-    """The beginning of a file, out of gzip."""
-    with path.open("rb") as file:
-        packed = file.read(2) == b"\x1f\x8b"
-    with gzip.open(path) if packed else path.open("rb") as file:
-        return file.read(HEAD)
-
-
-def _stated(data: bytes) -> str | None:
-    """The coordinate system that a file states."""
-    found = _STATED.search(data)
-    if found is None:
-        return None
-    word = next(group for group in found.groups() if group).decode("ascii")
-    return {"0": "RAS", "1": "LPS"}.get(word, word)  # as older versions of 3D Slicer number them
 
 
 def _key(name: str) -> str:

@@ -213,10 +213,7 @@ def _turned_normals(outcome: Outcome) -> dict[str, np.ndarray]:
     if normals is None or transform is None:
         return {}
     jacobians = transform.jacobians(file.points)  # (N, D, D) d moved_j / d y_i
-    there = turned(torch.from_numpy(normals), torch.from_numpy(jacobians)).numpy()
-    names = file.normal_names
-    columns = [there] if len(names) == 1 else list(there.T)
-    return {name: column.astype(file.fields[name].dtype) for name, column in zip(names, columns, strict=True)}
+    return file.normal_fields(turned(torch.from_numpy(normals), torch.from_numpy(jacobians)).numpy())
 
 
 def _matches(outcome: Outcome) -> pd.DataFrame:

@@ -63,7 +63,7 @@ def register_files(settings: ScanSettings, *, tell: Tell = print, observer: Obse
     """
     check_output(settings)
     pair = read_pair(settings)
-    check_exports(settings, pair)
+    check_ready(settings, pair)
     for note in pair.notes:
         tell(note)
     outcome = register_pair(settings, pair, tell=tell, observer=observer)
@@ -195,6 +195,16 @@ def _leaves_both(pair: Pair, result: Any) -> bool:
 def _may_bend(settings: ScanSettings) -> bool:
     """Whether the method chooses the flexibility itself, and matches a mass."""
     return settings.method_options().get("flexibility") == "auto" and settings.type_of_method() != "distance"
+
+
+def check_ready(settings: ScanSettings, pair: Pair) -> None:
+    """Refuse before anything is computed what could not be registered, or not be written in the end.
+
+    Raises:
+        ValueError: a mass, a movement or an export that the pair or the method does not allow.
+    """
+    registered_mass(settings, pair)
+    check_exports(settings, pair)
 
 
 def registered_mass(settings: ScanSettings, pair: Pair) -> float | None:

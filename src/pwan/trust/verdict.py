@@ -167,13 +167,7 @@ def judge(measured: Measured) -> Verdict:
     if measured.pinned is not None:
         names = () if measured.landmarks is None else tuple(name for name, _ in measured.landmarks.each)
         _judge_pinning(measured.pinned, names, measured.spacing, sentences, warnings)
-    if measured.of_smaller < ESTIMATE.little:
-        warnings.append(f"only {measured.of_smaller:.0%} of the smaller set has partners: too little to go by")
-    elif measured.estimated and measured.of_smaller < HALF:
-        warnings.append(
-            f"by the estimate only {measured.of_smaller:.0%} of the smaller set has partners, and the rest goes where "
-            "the smooth displacement takes it: if the sets share more, give mass="
-        )
+    _judge_share(measured, warnings)
     if measured.turn_open:
         warnings.append(
             "the start was changed, but starts turned otherwise fit about as well: the turn is not determined by "
@@ -217,6 +211,17 @@ def judge(measured: Measured) -> Verdict:
     if measured.signs is not None and measured.confidence is not None:
         _judge_confidence(measured.signs, measured.confidence, sentences, warnings)
     return Verdict(not warnings, tuple(sentences), tuple(warnings), measured.confidence)
+
+
+def _judge_share(measured: Measured, warnings: list[str]) -> None:
+    """Add that little has partners, where it is so."""
+    if measured.of_smaller < ESTIMATE.little:
+        warnings.append(f"only {measured.of_smaller:.0%} of the smaller set has partners: too little to go by")
+    elif measured.estimated and measured.of_smaller < HALF:
+        warnings.append(
+            f"by the estimate only {measured.of_smaller:.0%} of the smaller set has partners, and the rest goes where "
+            "the smooth displacement takes it: if the sets share more, give mass="
+        )
 
 
 def _judge_labels(mislabelled: float, sentences: list[str], warnings: list[str]) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from pwan.files import in_one_move
+from pwan.files import save_text
 from pwan.settings import nearest, settings_of
 
 REGISTER = "register"  # a task without Hydra, of pwan.app.own_scans
@@ -65,5 +65,4 @@ def settings_class(name: str) -> type:
 def write_config(folder: Path, resolved: dict[str, Any]) -> None:
     """Write ``config.yaml``, every setting spelled out, into the folder, which is made if need be."""
     folder.mkdir(parents=True, exist_ok=True)
-    with in_one_move(folder / "config.yaml") as half:
-        half.write_text(OmegaConf.to_yaml(resolved), encoding="utf-8")
+    save_text(folder / "config.yaml", OmegaConf.to_yaml(resolved))

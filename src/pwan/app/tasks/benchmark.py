@@ -22,7 +22,7 @@ from pwan.bench.rows import Row, RowFile, read_rows, remove_halves
 from pwan.bench.settings import LOOP, TrackingSettings, TrainerSettings
 from pwan.bench.summary import summarise, table, write_paired, write_summary
 from pwan.bench.tracking import WORST_MEDIAN_BEST, is_tracked, is_wanted, track
-from pwan.files import in_one_move
+from pwan.files import save_text
 from pwan.synthesis import make_problem
 
 OUTCOMES = "last_run.json"
@@ -135,8 +135,7 @@ def run_cell(
         except KeyboardInterrupt:
             write_summary(folder, read_rows(folder))
             raise
-        with in_one_move(folder / OUTCOMES) as half:
-            half.write_text(json.dumps([asdict(outcome) for outcome in outcomes], indent=1))
+        save_text(folder / OUTCOMES, json.dumps([asdict(outcome) for outcome in outcomes], indent=1))
     return outcomes
 
 

@@ -13,7 +13,7 @@ from pwan.app.checked import Checked
 from pwan.app.tasks._settings.dashboard import Settings
 from pwan.bench.curves import CURVES, STEP
 from pwan.bench.tracking import ACCURACY_TABLES, TRIALS_TABLE, WORST_MEDIAN_BEST, save_workspace
-from pwan.files import in_one_move
+from pwan.files import save_text
 
 _WORDS = {"outlier_ratio": "outlier ratio", "keep": "kept share", "points": "points of a set"}
 _METHOD = "JobType"  # W&B's word for what ``track`` gives as job_type
@@ -36,8 +36,7 @@ def run(checked: Checked, settings: Settings, folder: Path) -> int:
         return 0
     path = Path(settings.file).resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
-    with in_one_move(path) as half:
-        half.write_text(json.dumps(specification(workspace), indent=1) + "\n")
+    save_text(path, json.dumps(specification(workspace), indent=1) + "\n")
     print(f"dashboard: {path}")
     return 0
 
