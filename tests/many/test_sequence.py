@@ -215,3 +215,9 @@ def test_in_turn_goes_on_from_where_it_is_told():
 
 def test_it_is_in_the_package():
     assert pwan.register_sequence is register_sequence
+
+
+def test_a_frame_that_has_failed_has_no_distance() -> None:
+    points = np.zeros((2, 3))
+    assert Followed("a", points, False, 0.0, np.inf, 1.0, "diverged").failed
+    assert not Followed("b", points, False, 0.2, 0.1, 1.0, "doubted").failed

@@ -61,8 +61,8 @@ def frames_of(named: Sequence[str]) -> tuple[list[str], str]:
 def run(
     asked: Frames, tell: Callable[[str], None], bar: AbstractContextManager[Observer]
 ) -> tuple[int, tuple[Path, ...]]:
-    """Lead one file through the frames and say what came of it; returns the exit code, 1 where no frame is to be
-    trusted, and what was written. The bar is closed before the verdict.
+    """Lead one file through the frames and say what came of it; returns the exit code, 1 where a frame failed, and what
+    was written. The bar is closed before the verdict.
 
     Raises:
         ValueError: wrong input, as :func:`pwan.many.frame_files.register_frame_files` has it; so for the others.
@@ -82,4 +82,4 @@ def run(
     print(f"{len(done.frames) - len(doubted)} of {len(done.frames)} frames are to be trusted.")
     if doubted:
         print(f"Not to be trusted: {', '.join(doubted)}")
-    return FAILED if len(doubted) == len(done.frames) - 1 else OK, done.written
+    return FAILED if any(frame.failed for frame in done.frames) else OK, done.written

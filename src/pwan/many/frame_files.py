@@ -240,7 +240,7 @@ def _found(settings: ScanSettings, outcome: Outcome) -> Followed:
         points=np.asarray(outcome.result.transformed, dtype=np.float64),
         trusted=verdict.trusted,
         confidence=float(verdict.confidence or 0.0),
-        distance=measured.residual,
+        distance=np.inf if measured.failed else measured.residual,
         seconds=outcome.seconds,
         reason=measured.failed or " ".join(verdict.warnings),
         transform=None if measured.failed else outcome.transform,

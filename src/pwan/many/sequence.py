@@ -7,6 +7,7 @@ to be trusted, as of a shape that has bent far, the frame before is registered i
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
@@ -39,7 +40,7 @@ class Followed:
         points: (r, D) the registered points of the first shape, where they are in this frame.
         trusted: whether the next frame may begin there.
         confidence: that it is right, from 0 to 1.
-        distance: the median distance of the matched points to the frame's.
+        distance: the median distance of the matched points to the frame's; infinite where the registration failed.
         seconds: of its registration.
         reason: why it is not trusted, in a sentence; else empty.
         began: the name of the frame where it began; empty for the first one.
@@ -63,6 +64,11 @@ class Followed:
     transform: Any = None
     result: Any = None
     moved: Path | None = None
+
+    @property
+    def failed(self) -> bool:
+        """Whether there is no result."""
+        return not math.isfinite(self.distance)
 
     @classmethod
     def first(cls, name: str, points: np.ndarray) -> Followed:
@@ -256,8 +262,9 @@ def _followed(
     result = register(source, guess=None if last is None else last.points)
     failed = result.status != OK
     points = np.asarray(result.transformed, dtype=np.float64)
-    distance = KDTree(frame).query(points)[0]
+    lengths = KDTree(frame).query(points)[0]
     matched = np.asarray(result.matched, dtype=bool)
+    distance = np.inf if failed else np.median(lengths[matched] if matched.any() else lengths)
     transform = None if failed else result.transform
     if transform is not None and start is not None:
         transform = transform.after(start.scale, start.rotation, start.translation)
@@ -267,7 +274,7 @@ def _followed(
         points=points,
         trusted=not reasons,
         confidence=float(result.confidence),
-        distance=float(np.median(distance[matched] if matched.any() else distance)),
+        distance=float(distance),
         seconds=time.perf_counter() - began,
         reason=" ".join(reasons),
         transform=transform,
