@@ -181,7 +181,7 @@ def _pairs(problem: RegistrationProblem, k: int) -> _Pairs:
     """The landmarks of problem k that count."""
     assert problem.landmarks is not None
     weights = problem.landmark_weights
-    rows = torch.arange(problem.landmarks.shape[1], dtype=torch.int64)
+    rows = torch.arange(problem.landmarks.shape[1], dtype=torch.int64, device="cpu")
     rows = rows if weights is None else rows[weights[k] > 0]
     pairs = problem.landmarks[k : k + 1, rows]
     places, goals = (
@@ -193,7 +193,7 @@ def _pairs(problem: RegistrationProblem, k: int) -> _Pairs:
 
 def _first_of_places(places: Tensor, same: float) -> Tensor:
     """The rows of places (L, D) without those that repeat an earlier one."""
-    kept = torch.ones(len(places), dtype=torch.bool)
+    kept = torch.ones(len(places), dtype=torch.bool, device="cpu")
     for _, second in KDTree(places.numpy()).query_pairs(same):
         kept[second] = False
     return kept.nonzero().flatten()
@@ -209,7 +209,7 @@ def _middles(places: Tensor) -> Tensor:
 def _around(points: Tensor, places: Tensor) -> Tensor:
     """Rows of the points (N, D) nearest to the places (L, D): all of few, and of many as many for each place."""
     if len(points) <= LOOKED_AT:
-        return torch.arange(len(points), dtype=torch.int64)
+        return torch.arange(len(points), dtype=torch.int64, device="cpu")
     each = max(NEIGHBOURS + 1, LOOKED_AT // len(places))
     return torch.from_numpy(np.unique(KDTree(points.numpy()).query(places.numpy(), each)[1]))
 
@@ -218,7 +218,7 @@ def _edges(points: Tensor) -> Tensor:
     """(E, 2) rows of points (n, D) that are near neighbours."""
     count = min(NEIGHBOURS, len(points) - 1)
     there = torch.from_numpy(KDTree(points.numpy()).query(points.numpy(), count + 1)[1][:, 1:])
-    here = torch.arange(len(points), dtype=torch.int64)[:, None].expand_as(there)
+    here = torch.arange(len(points), dtype=torch.int64, device="cpu")[:, None].expand_as(there)
     return torch.stack((here.flatten(), there.flatten()), 1)
 
 
