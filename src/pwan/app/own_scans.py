@@ -42,7 +42,7 @@ if TYPE_CHECKING:  # torch takes seconds to load
 
 TASK = f"task={REGISTER}"
 METHOD = "method."
-FLAGS = ("--sequence", "--help", "--version")
+FLAGS = ("--sequence", "--version")
 USAGE = """\
 pwan register SOURCE REFERENCE [key=value ...]         one file onto another
 pwan register TEMPLATE SCAN SCAN ... [key=value ...]   one file onto each of many scans
@@ -200,8 +200,8 @@ def _split(arguments: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
             given[key] = value
         elif argument.startswith("-"):
             raise ValueError(
-                f"unknown option {argument!r}{nearest(argument, FLAGS)}; settings are written as key=value, see "
-                f"--help; a file of such a name as source={argument} or ./{argument}"
+                f"unknown option {argument!r}; settings are written as key=value, see --help"
+                f"{nearest(argument, FLAGS)}; a file of such a name as source={argument} or ./{argument}"
             )
         else:
             named.append(argument)
