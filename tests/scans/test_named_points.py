@@ -93,7 +93,7 @@ NEAR_SYMMETRIC = np.concatenate((SHAPE, SHAPE * FLIP + 0.05))  # of which the po
 def of_two(folder: Path, points: Any, scans: Any, system: str = "RAS") -> tuple[np.ndarray, list[str]]:
     """The places of two files a.fcsv and b.fcsv in s0.xyz and s1.xyz, and the notes."""
     for name, own in zip("ab", points, strict=True):
-        (folder / f"{name}.fcsv").write_text(listed(own, "fcsv", system))
+        (folder / f"{name}.fcsv").write_text(listed(own, "fcsv", system, NAMES[: len(own)]))
     files = [scan(folder / f"s{k}.xyz", own) for k, own in enumerate(scans)]
     notes: list[str] = []
     _, places = common_points([str(folder / f"{name}.fcsv") for name in "ab"], files, notes)
@@ -120,6 +120,10 @@ def test_signs_that_the_points_do_not_tell_are_warned_of(tmp_path: Path) -> None
     np.testing.assert_allclose(places, np.stack((there, there), 1))
     assert note.startswith("warning: a.fcsv and b.fcsv: coordinate system RAS, taken for that of s0.xyz and s1.xyz")
     assert "SPACE=LPS or SPACE=RAS in a comment" in note
+    _, (note,) = of_two(tmp_path, (SHAPE[:2] * FLIP, SHAPE[:2] * FLIP), (SHAPE, SHAPE))  # two are too few to tell
+    assert note.startswith("warning: a.fcsv and b.fcsv: ")
+    _, notes = of_two(tmp_path, (SHAPE[:2], SHAPE[:2]), (SHAPE, SHAPE))
+    assert len(notes) == 2 and not any("warning" in note for note in notes)
 
 
 def test_swapped_files_are_refused_and_scans_on_top_of_each_other_are_not(tmp_path: Path) -> None:

@@ -180,7 +180,7 @@ def _check_lengths(given: Any) -> None:
         return
     if [one.ndim for one in both] == [2, 2] and len(both[0]) != len(both[1]):
         raise ValueError(
-            f"landmarks must be a pair of arrays (L, {both[0].shape[1]}), positions in the source and in the reference, "
-            f"of one length, but the two differ in length: {len(both[0])} and {len(both[1])}; row k of one belongs to "
-            "row k of the other"
+            f"landmarks must be a pair of arrays (L, {both[0].shape[1]}), positions in the source and in the "
+            f"reference, of one length, but the two differ in length: {len(both[0])} and {len(both[1])}; row k of one "
+            "belongs to row k of the other"
         )

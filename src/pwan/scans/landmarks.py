@@ -101,6 +101,7 @@ def find_landmarks(
 
 
 def _found(files: Sequence[str], source: PointFile, reference: PointFile, notes: list[str]) -> Landmarks:
+    """The landmarks of one file of pairs, or of two of named points."""
     if len(files) == 2:
         names, places = common_points(files, (source, reference), notes)
         return _near(

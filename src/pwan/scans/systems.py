@@ -103,26 +103,26 @@ def _to_be_changed(files: Sequence[NamedPoints], scans: Sequence[PointFile], not
     extents = np.array([np.ptp(scan.points, axis=0).max() for scan in scans])
     tell = np.array([len(of.points) >= FEWEST for of in files])
     given, other = np.maximum(medians, ROUNDING * extents[:, None]).T
-    ratio = float(np.prod((other / given)[tell]))  # 1 where none can tell
+    ratios = other / given
     several, system = len(files) > 1, str(files[0].system).upper()
     names, scan_names = " and ".join(of.file for of in files), " and ".join(scan.path.name for scan in scans)
     away, near = (" and ".join(f"{one:.4g}" for one in column) for column in medians.T)
     distances = f"{'median distances' if several else 'a median distance'} of {near} in place of {away}"
-    if ratio < FITS:
+    if np.prod(ratios[tell]) < FITS:  # 1 where none can tell
         notes.append(
             f"{names}: coordinate system {system}; {'their' if several else 'its'} points lie on {scan_names} only "
             f"with the signs of x and y changed ({distances}), so these were changed{' in both files' * several}"
         )
         return True
     taken = f"coordinate system {system}, taken for that of"
-    if ratio > 1 / FITS:
+    if np.prod(ratios) > 1 / FITS:
         notes += [
             f"{of.file}: {taken} {scan.path.name}, which states none" for of, scan in zip(files, scans, strict=True)
         ]
         return False
     notes.append(
-        f"warning: {names}: {taken} {scan_names}, which state{'s' * (not several)} none, but whether this is right the "
-        f"points do not tell: with the signs of x and y changed they would lie about as near ({distances}). "
+        f"warning: {names}: {taken} {scan_names}, which state{'s' * (not several)} none, but the points do not tell "
+        f"whether this is right: with the signs of x and y changed they would lie at {distances}. "
         "SPACE=LPS or SPACE=RAS in a comment at the head of a scan's file decides; so do points in a .csv file, which "
         "are taken as they are"
     )
