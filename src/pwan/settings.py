@@ -47,7 +47,8 @@ def build_settings(cls: type, options: Mapping[str, Any], *, owner: str) -> Any:
     try:
         return cls(**values)
     except ValueError as error:  # a range check of the dataclass itself
-        raise ValueError(f"{owner}: {error}") from None
+        said = str(error).removeprefix(f"{owner}: ")  # of settings within these that have the same owner
+        raise ValueError(f"{owner}: {said}") from None
 
 
 def check_ranges(

@@ -12,7 +12,7 @@ from pwan import register, shapes
 from pwan.deformation.space import SpaceTransform
 from pwan.problem import OK
 from pwan.registration.pinning import GENTLE, Pinning
-from pwan.trust.verdict import Measured, judge
+from pwan.trust.verdict import LandmarkResidual, Measured, judge
 
 POINTS = shapes.load("bunny").points[:200]
 OFF = POINTS[:200:50] + np.random.default_rng(1).normal(size=(4, 3)) * 0.05  # positions off the points
@@ -143,6 +143,10 @@ def test_the_verdict_says_what_it_bent() -> None:
     )
     (large,) = judge(Measured(**GOOD, pinned=Pinning((0.5,), 0.5, 0.3, 0.2))).warnings
     assert large.startswith("pinning the landmarks bent much: is one of them wrong")
+    assert "(number 0 of those pinned was the farthest until then, 0.5)" in large
+    each = LandmarkResidual(2, 0.0, 0.0, "chin", (("chin", 0.0), ("nose", 0.0)))
+    (large,) = judge(Measured(**GOOD, landmarks=each, pinned=Pinning((0.1, 0.5), 0.5, 0.3, 0.2))).warnings
+    assert "(nose was the farthest until then, 0.5)" in large
     (folds,) = judge(Measured(**GOOD, pinned=Pinning((0.005,), 0.005, 0.001, 2.0, 3))).warnings
     assert folds.startswith("pinning the landmarks folds the map at 3 of the places around them")
     nothing = judge(Measured(**GOOD, pinned=Pinning((0.0,))))

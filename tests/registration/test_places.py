@@ -114,7 +114,10 @@ def test_they_pull_in_other_methods_too(method: str) -> None:
 WRONG: dict[str, tuple[Any, str]] = {
     "columns of another dimension": ([[1, 2, 3, 4]], r"an array \(L, 2\) of whole numbers.* or \(L, 6\) of positions"),
     "five columns": (np.ones((2, 5)), r"got an array of float64 and shape \(2, 5\)"),
-    "arrays of different lengths": ((PLACES, GOALS[:3]), r"a pair of arrays \(L, 3\), positions in the source"),
+    "arrays of different lengths": (
+        (PLACES, GOALS[:3]),
+        r"a pair of arrays \(L, 3\), positions in the source.*: 4 and 3",
+    ),
     "arrays of 2-D": ((PLACES[:, :2], GOALS[:, :2]), r"got an array of float64 and shape \(2, 4, 2\)"),
     "not finite": (np.full((2, 6), np.nan), r"finite positions, but 2 of 2 are not \(the first is number 0\)"),
     "another frame": ((PLACES, GOALS + 50), "on or near the reference, whose extent is .* in the same coordinate sys"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,9 @@ from pwan.deformation.space import SpaceTransform
 from pwan.pointfiles import PointFile
 from pwan.scans.landmark_files import ListedPlaces, read_landmarks
 from pwan.scans.named_points import common_points, read_named
+from pwan.scans.pair import read_pair
+from pwan.scans.settings import ScanSettings
+from pwan.scans.systems import in_systems_of
 
 QUICK = ["method=soft_assignment", "method.steps=15", "method.rank=20"]
 NAMES = ("nose", "left ear", "tail")
@@ -50,9 +54,10 @@ def scan(path: Path, points: np.ndarray, head: str = "") -> PointFile:
 def test_each_format_gives_its_points_by_name(form: str, tmp_path: Path) -> None:
     (tmp_path / f"a.{form}").write_text(listed(PLACES, form))
     notes: list[str] = []
-    found = read_named(str(tmp_path / f"a.{form}"), scan(tmp_path / "s.xyz", PLACES), notes)
+    file = scan(tmp_path / "s.xyz", PLACES)
+    found = read_named(str(tmp_path / f"a.{form}"), file, notes)
     assert found.names == NAMES
-    np.testing.assert_array_equal(found.points, PLACES)
+    np.testing.assert_array_equal(in_systems_of([file], [found], notes), [PLACES])
     stated = form in ("fcsv", "mrk.json")
     assert notes == [f"a.{form}: coordinate system LPS, taken for that of s.xyz, which states none"] * stated
 
@@ -75,9 +80,70 @@ def test_the_coordinate_system_that_a_file_states_is_told_and_heeded(
 ) -> None:
     (tmp_path / "a.fcsv").write_text(listed(PLACES * FLIP if flipped else PLACES, "fcsv", stated))
     notes: list[str] = []
-    found = read_named(str(tmp_path / "a.fcsv"), scan(tmp_path / "s.xyz", PLACES, of_scan), notes)
-    np.testing.assert_array_equal(found.points, PLACES)
+    file = scan(tmp_path / "s.xyz", PLACES, of_scan)
+    found = read_named(str(tmp_path / "a.fcsv"), file, notes)
+    np.testing.assert_array_equal(in_systems_of([file], [found], notes), [PLACES])
     assert len(notes) == 1 and notes[0].startswith(f"a.fcsv: {words}")
+
+
+SHAPE = np.random.default_rng(0).normal(size=(60, 3)) + [0.5, 0.2, 0.0]
+NEAR_SYMMETRIC = np.concatenate((SHAPE, SHAPE * FLIP + 0.05))  # of which the points do not tell the signs
+
+
+def of_two(folder: Path, points: Any, scans: Any, system: str = "RAS") -> tuple[np.ndarray, list[str]]:
+    """The places of two files a.fcsv and b.fcsv in s0.xyz and s1.xyz, and the notes."""
+    for name, own in zip("ab", points, strict=True):
+        (folder / f"{name}.fcsv").write_text(listed(own, "fcsv", system, NAMES[: len(own)]))
+    files = [scan(folder / f"s{k}.xyz", own) for k, own in enumerate(scans)]
+    notes: list[str] = []
+    _, places = common_points([str(folder / f"{name}.fcsv") for name in "ab"], files, notes)
+    return places, notes
+
+
+def test_two_files_that_state_the_same_are_treated_alike(tmp_path: Path) -> None:
+    here, there = SHAPE[:3] + 0.01, NEAR_SYMMETRIC[:3] + 0.03
+    places, notes = of_two(tmp_path, (here * FLIP, there * FLIP), (SHAPE, NEAR_SYMMETRIC))
+    np.testing.assert_allclose(places, np.stack((here, there), 1))
+    (note,) = notes
+    assert note.startswith("a.fcsv and b.fcsv: coordinate system RAS; their points lie on s0.xyz and s1.xyz only with")
+    assert note.endswith("so these were changed in both files")
+    places, notes = of_two(tmp_path, (here, there), (SHAPE, NEAR_SYMMETRIC))
+    np.testing.assert_allclose(places, np.stack((here, there), 1))
+    assert [note.split(", which")[0] for note in notes] == [
+        f"{name}.fcsv: coordinate system RAS, taken for that of s{k}.xyz" for k, name in enumerate("ab")
+    ]
+
+
+def test_signs_that_the_points_do_not_tell_are_warned_of(tmp_path: Path) -> None:
+    there = NEAR_SYMMETRIC[:3] + 0.06
+    places, (note,) = of_two(tmp_path, (there, there), (NEAR_SYMMETRIC, NEAR_SYMMETRIC + 0.001))
+    np.testing.assert_allclose(places, np.stack((there, there), 1))
+    assert note.startswith("warning: a.fcsv and b.fcsv: coordinate system RAS, taken for that of s0.xyz and s1.xyz")
+    assert "SPACE=LPS or SPACE=RAS in a comment" in note
+    _, (note,) = of_two(tmp_path, (SHAPE[:2] * FLIP, SHAPE[:2] * FLIP), (SHAPE, SHAPE))  # two are too few to tell
+    assert note.startswith("warning: a.fcsv and b.fcsv: ")
+    _, notes = of_two(tmp_path, (SHAPE[:2], SHAPE[:2]), (SHAPE, SHAPE))
+    assert len(notes) == 2 and not any("warning" in note for note in notes)
+
+
+def test_swapped_files_are_refused_and_scans_on_top_of_each_other_are_not(tmp_path: Path) -> None:
+    far = SHAPE + [20.0, 0, 0]
+    points = far[:3] + 0.01, SHAPE[:3] + 0.01
+    words = "the points of b.fcsv lie on s0.xyz and those of a.fcsv on s1.xyz: are the two files swapped"
+    with pytest.raises(ValueError, match=words):
+        of_two(tmp_path, points, (SHAPE, far), "LPS")
+    with pytest.raises(ValueError, match=words):  # whatever the signs
+        of_two(tmp_path, [own * FLIP for own in points], (SHAPE, far))
+    places, _ = of_two(tmp_path, (SHAPE[:3] + 0.01, SHAPE[:3]), (SHAPE, SHAPE + 0.01), "LPS")
+    np.testing.assert_allclose(places[:, 1], SHAPE[:3])
+    of_two(tmp_path, points[::-1], (SHAPE, far), "LPS")
+
+
+def test_names_are_the_same_in_either_spelling_of_an_accent(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(listed(PLACES, "csv", names=("né", "P", "Q")), encoding="utf-8")
+    (tmp_path / "b.csv").write_text(listed(PLACES, "csv", names=("ne\u0301", "p", "q")), encoding="utf-8")
+    file = scan(tmp_path / "s.xyz", PLACES)
+    assert common_points([str(tmp_path / "a.csv"), str(tmp_path / "b.csv")], (file, file), [])[0] == ("né", "P", "Q")
 
 
 def test_names_are_matched_in_any_order_and_those_alone_are_told(tmp_path: Path) -> None:
@@ -97,6 +163,7 @@ def test_names_are_matched_in_any_order_and_those_alone_are_told(tmp_path: Path)
 POINT = '<PickedPoints><point x="1" y="2" z="{}" name="a" active="{}"/></PickedPoints>'
 WRONG = {
     "name,x,y,z\nnose,1,2,3\nnose,4,5,6\n": "expected a name of its own for each point, found 'nose' twice",
+    "name,x,y,z\nL1,1,2,3\nl1,4,5,6\n": "found 'L1' and 'l1', and letter case does not count. Rename one",
     "name,x,y,z\nnose,1,2,3\n,4,5,6\n": "expected a name of its own for each point, found a point without one",
     "name,x,y,z\nchin,1,2,3\n": "expected names that both files have, found 'chin' in the first and 'nose', 'left ear'",
     "1.5,2,3\n4,5,6\n": "expected points with names, as rows such as nose,1.5,20.3,7.1, found none",
@@ -233,7 +300,19 @@ def test_what_cannot_be_landmarks_is_refused_before_anything_is_computed(
     assert said.startswith(f"error: {REFUSED[given]}") and said.count("\n") == 1 and not Path("out").exists()
 
 
+def test_what_cannot_be_pinned_is_refused_by_name_when_the_files_are_read(tmp_path: Path) -> None:
+    scan(tmp_path / "a.xyz", SHAPE)
+    (tmp_path / "p.csv").write_text("nose,1,1,1,0,0,0\nchin,0,0,0,0,0,0\ntip,1,1,1,0,1,0\n")
+    settings = ScanSettings(str(tmp_path / "a.xyz"), str(tmp_path / "a.xyz"), landmarks=str(tmp_path / "p.csv"))
+    assert read_pair(settings).landmarks is not None
+    with pytest.raises(ValueError, match="p.csv: landmarks 'nose' and 'tip' begin at one place .* cannot both"):
+        read_pair(replace(settings, pinned=True))
+
+
 def test_pinned_without_landmarks_is_refused(turned: Any, capsys: Any) -> None:
     folder, *_ = turned
+    many = [str(folder / name) for name in ("a.xyz", "b.xyz", "b.xyz")]
+    assert own_scans.main([*many, "pinned=true"]) == 2
+    assert "error: register: pinned brings landmarks together" in capsys.readouterr().err
     assert own_scans.main([str(folder / "a.xyz"), str(folder / "b.xyz"), "pinned=true"]) == 2
     assert "error: register: pinned brings landmarks together, and there are none" in capsys.readouterr().err

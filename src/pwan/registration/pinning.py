@@ -9,6 +9,7 @@ one no choice but to overshoot.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -77,14 +78,32 @@ def check_pinned(problem: RegistrationProblem) -> None:
         raise ValueError("pinned=True brings landmarks together, and there are none; give landmarks, or leave it out")
     for k in range(len(problem)):
         rows, places, goals = _pairs(problem, k)
-        limits = [SAME * float(extent(points[k][None], None)[1]) for points in (problem.source, problem.reference)]
-        for first, second in sorted(KDTree(places).query_pairs(limits[0])) if len(places) else ():
-            if float((goals[first] - goals[second]).norm()) > limits[1]:
-                raise ValueError(
-                    f"landmarks {int(rows[first])} and {int(rows[second])}{f' of problem {k}' if k else ''} begin at "
-                    "one place of the source and belong to different places of the reference, so that they cannot both "
-                    "be pinned; take one of them out, or leave pinned out"
-                )
+        of = f" of problem {k}" if k else ""
+        check_apart((places, goals), (problem.source[k], problem.reference[k]), [str(int(row)) for row in rows], of)
+
+
+def check_apart(places: tuple[Tensor, Tensor], sets: tuple[Tensor, Tensor], names: Sequence[str], of: str = "") -> None:
+    """Refuse landmarks, places (L, D) in the source's points (N, D) and in the reference's (M, D), that cannot all be
+    pinned.
+
+    Args:
+        places: in the source and in the reference.
+        sets: the points of both.
+        names: (L) of the landmarks, as they are said.
+        of: words behind the names.
+
+    Raises:
+        ValueError: two that begin at one place and belong to different ones.
+    """
+    begin, goals = places
+    limits = [SAME * float(extent(points[None], None)[1]) for points in sets]
+    for first, second in sorted(KDTree(begin).query_pairs(limits[0])) if len(begin) else ():
+        if float((goals[first] - goals[second]).norm()) > limits[1]:
+            raise ValueError(
+                f"landmarks {names[first]} and {names[second]}{of} begin at one place of the source and belong to "
+                "different places of the reference, so that they cannot both be pinned; take one of them out, or leave "
+                "pinned out"
+            )
 
 
 def pin(

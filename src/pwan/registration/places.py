@@ -139,6 +139,7 @@ def _known(given: Any, d: int) -> Known:
     try:
         array = real_array("landmarks", given)
     except ValueError:  # rows of different lengths, masked or other than numbers
+        _check_lengths(given)
         array = np.empty(0)
     if array.ndim == 3 and array.shape[0] == 2 and array.shape[2] == d:  # the places in each of both sets
         array = np.concatenate((array[0], array[1]), 1)
@@ -165,3 +166,21 @@ def _known(given: Any, d: int) -> Known:
             f"{bad[0]}); leave them out"
         )
     return Known(None, array.reshape(len(array), 2, d), weights)
+
+
+def _check_lengths(given: Any) -> None:
+    """Refuse a pair of arrays of different lengths.
+
+    Raises:
+        ValueError: such a pair.
+    """
+    try:
+        both = [real_array("landmarks", one) for one in given]
+    except (TypeError, ValueError):  # no such pair
+        return
+    if [one.ndim for one in both] == [2, 2] and len(both[0]) != len(both[1]):
+        raise ValueError(
+            f"landmarks must be a pair of arrays (L, {both[0].shape[1]}), positions in the source and in the "
+            f"reference, of one length, but the two differ in length: {len(both[0])} and {len(both[1])}; row k of one "
+            "belongs to row k of the other"
+        )

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from pwan.begin.start import Start
 from pwan.pointfiles import PointFile
 from pwan.problem import SpaceMap
+from pwan.registration.pinning import check_apart
 from pwan.registration.places import check_near
 from pwan.scans.landmark_files import TWO_FILES, ListedLandmarks, read_landmarks
 from pwan.scans.named_points import common_points
@@ -81,11 +85,23 @@ def find_landmarks(
 
     Raises:
         OSError: a file of landmarks does not exist or cannot be read.
-        ValueError: it holds none, or none of these scans; names the file.
+        ValueError: it holds none, none of these scans, or such as cannot be pinned and shall be; names the file.
     """
     files = settings.landmark_files
     if not files:
         return None
+    found = _found(files, source, reference, notes)
+    if settings.pinned:
+        places, sets = found.places.transpose(1, 0, 2), (source.points, reference.points)
+        try:
+            check_apart(_tensors(places), _tensors(sets), [repr(name) for name in found.names])
+        except ValueError as error:
+            raise ValueError(f"{' and '.join(map(str, files))}: {error}") from None
+    return found
+
+
+def _found(files: Sequence[str], source: PointFile, reference: PointFile, notes: list[str]) -> Landmarks:
+    """The landmarks of one file of pairs, or of two of named points."""
     if len(files) == 2:
         names, places = common_points(files, (source, reference), notes)
         return _near(
@@ -103,6 +119,11 @@ def find_landmarks(
         f"source {y} and reference {x}" for y, x in zip(source.rows[here], reference.rows[there], strict=True)
     )
     return Landmarks(names, np.stack((source.points[here], reference.points[there]), 1), weights, points)
+
+
+def _tensors(both: Sequence[np.ndarray] | np.ndarray) -> tuple[Tensor, Tensor]:
+    first, second = (torch.tensor(one, dtype=torch.float64, device="cpu") for one in both)
+    return first, second
 
 
 def _near(

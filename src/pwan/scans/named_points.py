@@ -1,37 +1,24 @@
 """Named points, one file for each of two scans, matched by their names: CSV, 3D Slicer's .fcsv and .mrk.json, MeshLab's
 picked points (.pp).
-
-3D Slicer states a coordinate system: LPS or RAS, which differ in the signs of x and y. What a scan states counts; where
-it states none, the points are taken as they are, unless they lie on the scan only with these signs changed.
 """
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
-from scipy.spatial import KDTree
 
 from pwan.pointfiles import PointFile, read_points
 from pwan.pointfiles.anatomy import anatomical
 from pwan.pointfiles.content import LARGEST
 from pwan.pointfiles.numerals import number
 from pwan.scans.landmark_files import NAMES
+from pwan.scans.systems import NamedPoints, check_not_swapped, in_systems_of
 
 TOLD = 8  # names in a sentence
-FITS = 0.25  # of the median distance to the scan: nearer than this with other signs, the signs are changed
-FEWEST = 3  # points that can tell
-
-
-@dataclass(frozen=True)
-class NamedPoints:
-    """Points of a file by their names: ``points`` (k, D), ``names`` as many."""
-
-    names: tuple[str, ...]
-    points: np.ndarray
 
 
 def common_points(
@@ -44,9 +31,12 @@ def common_points(
 
     Raises:
         OSError: a file does not exist or cannot be read.
-        ValueError: the content of a file is invalid, other coordinates than the scans have, or no name in common.
+        ValueError: the content of a file is invalid, other coordinates than the scans have, the points of each lie on
+            the other's scan, or no name in common.
     """
     both = [read_named(file, scan, notes) for file, scan in zip(files, scans, strict=True)]
+    check_not_swapped(both, scans)
+    points = in_systems_of(scans, both, notes)
     rows = [{_key(name): row for row, name in enumerate(of.names)} for of in both]
     common = [name for name in both[0].names if _key(name) in rows[1]]
     if not common:
@@ -65,37 +55,49 @@ def common_points(
                 f"{Path(files[1 - side]).name} and are left out"
             )
     pairs = np.array([[of_side[_key(name)] for of_side in rows] for name in common])
-    return tuple(common), np.stack([of.points[pairs[:, side]] for side, of in enumerate(both)], 1)
+    return tuple(common), np.stack([of_side[pairs[:, side]] for side, of_side in enumerate(points)], 1)
 
 
 def read_named(path: str, scan: PointFile, notes: list[str]) -> NamedPoints:
-    """The named points of a file, in the coordinates of their scan.
+    """The named points of a file, as it has them.
 
     Raises:
         OSError: the file does not exist or cannot be read.
         ValueError: no names, a name twice, or another number of coordinates than the scan has; names the file.
     """
     data = Path(path).read_bytes()
-    found, stated = (_picked(path, data, notes), None) if b"<PickedPoints" in data else _of_points(path, notes)
-    seen: set[str] = set()
-    for name in found.names:
-        if not name or _key(name) in seen:
-            raise ValueError(
-                f"{path}: expected a name of its own for each point, found "
-                + (f"{name!r} twice. Rename one of them" if name else "a point without one. Give it a name")
-            )
-        seen.add(_key(name))
+    found = _picked(path, data, notes) if b"<PickedPoints" in data else _of_points(path, notes)
+    _check_names(path, found.names)
     d = scan.points.shape[1]
     if found.points.shape[1] != d:
         raise ValueError(
             f"{path}: expected points with {d} coordinates, as those of {scan.path} have, found "
             f"{found.points.shape[1]}. Drop or add a coordinate"
         )
-    return NamedPoints(found.names, _in_system_of(scan, Path(path).name, stated, found.points, notes))
+    return found
 
 
-def _of_points(path: str, notes: list[str]) -> tuple[NamedPoints, str | None]:
-    """Of a file of points whose fields hold the names; and the coordinate system that it states."""
+def _check_names(path: str, names: Sequence[str]) -> None:
+    """Refuse a name that is empty or a name twice.
+
+    Raises:
+        ValueError: such names, as they are spelt.
+    """
+    spelt: dict[str, str] = {}
+    for name in names:
+        if not name:
+            raise ValueError(
+                f"{path}: expected a name of its own for each point, found a point without one. Give it a name"
+            )
+        before = spelt.get(_key(name))
+        if before is not None:
+            found = f"{name!r} twice" if before == name else f"{before!r} and {name!r}, and letter case does not count"
+            raise ValueError(f"{path}: expected a name of its own for each point, found {found}. Rename one of them")
+        spelt[_key(name)] = name
+
+
+def _of_points(path: str, notes: list[str]) -> NamedPoints:
+    """Of a file of points whose fields hold the names."""
     file = read_points(path, drop_invalid=True)
     notes += [f"{file.path.name}: {note}" for note in file.notes if note.startswith("dropped")]
     small = {name.lower(): name for name in file.fields}
@@ -109,7 +111,7 @@ def _of_points(path: str, notes: list[str]) -> tuple[NamedPoints, str | None]:
         )
     values = file.fields[field]
     names = [str(one).strip() if values.dtype.kind in "US" else f"{one:g}" for one in values]
-    return NamedPoints(tuple(names), file.points), anatomical(file)
+    return NamedPoints(path, tuple(names), file.points, anatomical(file) if file.points.shape[1] == 3 else None)
 
 
 def _picked(path: str, data: bytes, notes: list[str]) -> NamedPoints:
@@ -132,34 +134,13 @@ def _picked(path: str, data: bytes, notes: list[str]) -> NamedPoints:
                 f"{path}: expected finite x, y and z of the point {point.get('name', '')!r}, found "
                 f"{[point.get(axis) for axis in 'xyz']}. Pick it again"
             )
-    return NamedPoints(tuple(point.get("name", "").strip() for point in active), np.array(places, dtype=np.float64))
-
-
-def _in_system_of(scan: PointFile, name: str, stated: str | None, points: np.ndarray, notes: list[str]) -> np.ndarray:
-    """The points (k, D) of a file, which states a coordinate system or none, in that of its scan."""
-    if stated is None or points.shape[1] != 3:
-        return points
-    of_scan, changed, said = anatomical(scan), points * [-1.0, -1.0, 1.0], f"{name}: coordinate system {stated.upper()}"
-    if of_scan is not None:
-        notes.append(
-            f"{said}, that of {scan.path.name} {of_scan.upper()}"
-            + ("" if of_scan == stated else ": the signs of x and y were changed")
-        )
-        return points if of_scan == stated else changed
-    tree = KDTree(scan.points)
-    given, other = (float(np.median(tree.query(one)[0])) for one in (points, changed))
-    if len(points) >= FEWEST and other < FITS * given:
-        notes.append(
-            f"{said}; its points lie on {scan.path.name} only with the signs of x and y "
-            f"changed (a median distance of {other:.4g} in place of {given:.4g}), so these were changed"
-        )
-        return changed
-    notes.append(f"{said}, taken for that of {scan.path.name}, which states none")
-    return points
+    names = tuple(point.get("name", "").strip() for point in active)
+    return NamedPoints(path, names, np.array(places, dtype=np.float64), None)
 
 
 def _key(name: str) -> str:
-    return name.strip().casefold()
+    """By which names are the same: in any letter case, and with accents in either of Unicode's spellings."""
+    return unicodedata.normalize("NFC", name.strip()).casefold()
 
 
 def _some(names: Sequence[str]) -> str:

@@ -306,7 +306,12 @@ def _judge_pinning(
             "near each other contradict each other, or one is wrong"
         )
     elif pinned.largest > FAR * spacing or pinned.stretch > TORN:
-        warnings.append("pinning the landmarks bent much: is one of them wrong, or the transform too stiff for them?")
+        farthest = int(np.argmax(pinned.before))
+        name = names[farthest] if names else f"number {farthest} of those pinned"
+        warnings.append(
+            f"pinning the landmarks bent much: is one of them wrong ({name} was the farthest until then, "
+            f"{pinned.before[farthest]:.4g}), or the transform too stiff for them?"
+        )
 
 
 def unevenness(
