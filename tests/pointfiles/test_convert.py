@@ -77,3 +77,26 @@ def test_files_beside_a_mesh(tmp_path):
     ply = source(tmp_path, COLOURED.replace("1.0\n", "1.0\ncomment TextureFile d.png\n", 1), "a.ply")
     assert beside(ply) == [Path("d.png")]
     assert beside(source(tmp_path, makers.off(), "a.off")) == []
+
+
+def test_texture_coordinates_of_vertices_go_along(tmp_path):
+    trimesh = pytest.importorskip("trimesh")
+    texture = np.array([[0, 0], [1, 0], [1, 1], [0.25, 0.75]], np.float32)
+    mesh = trimesh.Trimesh([[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]], [[0, 1, 2], [0, 2, 3]], process=False)
+    mesh.visual = trimesh.visual.TextureVisuals(uv=texture)
+    mesh.export(tmp_path / "a.glb")
+    like = read_points(tmp_path / "a.glb")
+    as_ply, notes = laid_out(like, "ply")
+    write_points(tmp_path / "b.ply", as_ply, like.points)
+    of_ply = read_points(tmp_path / "b.ply")
+    assert notes == []
+    np.testing.assert_allclose(np.column_stack([of_ply.fields["s"], of_ply.fields["t"]]), texture)
+    for file in (like, of_ply):
+        as_obj, notes = laid_out(file, "obj")
+        write_points(tmp_path / "c.obj", as_obj, like.points, overwrite=True)
+        of_obj = trimesh.load(tmp_path / "c.obj", process=False)
+        assert notes == []
+        np.testing.assert_allclose(of_obj.visual.uv, texture)
+        np.testing.assert_array_equal(of_obj.faces, like.faces)
+    _, notes = laid_out(read_points(tmp_path / "c.obj"), "ply")
+    assert notes == ["not in the PLY: texture coordinates, which this file has at its faces' corners"]

@@ -340,6 +340,8 @@ WRONG = [
     ([], "no source and no reference was named"),
     (["a.ply", "b.csv", "c.csv"], "c.csv: there is no such file"),  # many scans
     (["a.ply", "b.csv", "mas=5"], "unknown key 'mas' (did you mean 'mass'?)"),
+    (["a.ply", "b.csv", "steps=5"], "unknown key 'steps' (did you mean method.steps?)"),
+    (["a.ply", "b.csv", "--seqence"], "see --help (did you mean '--sequence'?); a file"),
     (["a.ply", "b.csv", "mass=many"], "mass must be a number or null, got 'many'"),
     (
         ["a.ply", "b.csv", "mass=5", "distance=1"],

@@ -32,6 +32,7 @@ from pwan.many.listing import named_in
 from pwan.many.settings import StudySettings, study_keys
 from pwan.process import code_of
 from pwan.progress import progress_bar
+from pwan.registration.settings import PwanSettings
 from pwan.scans import ScanSettings
 from pwan.scans.folder import check_output
 from pwan.settings import build_settings, nearest
@@ -41,6 +42,7 @@ if TYPE_CHECKING:  # torch takes seconds to load
 
 TASK = f"task={REGISTER}"
 METHOD = "method."
+FLAGS = ("--sequence", "--version")
 USAGE = """\
 pwan register SOURCE REFERENCE [key=value ...]         one file onto another
 pwan register TEMPLATE SCAN SCAN ... [key=value ...]   one file onto each of many scans
@@ -197,8 +199,8 @@ def _split(arguments: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
             given[key] = value
         elif argument.startswith("-"):
             raise ValueError(
-                f"unknown option {argument!r}; settings are written as key=value, see --help; a file of such a "
-                f"name as source={argument} or ./{argument}"
+                f"unknown option {argument!r}; settings are written as key=value, see --help"
+                f"{nearest(argument, FLAGS)}; a file of such a name as source={argument} or ./{argument}"
             )
         else:
             named.append(argument)
@@ -254,7 +256,9 @@ def _values(given: dict[str, Any], of_study: bool = False) -> tuple[dict[str, An
             of_method[key.removeprefix(METHOD)] = _plain(value)
         elif key not in known:
             choices = [*known, "inputs", "sequence"]
-            raise ValueError(f"unknown key {key!r}{nearest(key, choices)}; there are {', '.join(choices)}")
+            of_pwan = {f.name for f in fields(PwanSettings)}
+            meant = f" (did you mean {METHOD}{key}?)" if key in of_pwan else nearest(key, choices)
+            raise ValueError(f"unknown key {key!r}{meant}; there are {', '.join(choices)}")
         else:
             text = kinds[key] in (str, str | None) or (key == "landmarks" and not isinstance(value, list))
             values[key] = str(value) if text and value is not None else _plain(value)

@@ -75,7 +75,7 @@ def write_exports(
     moved = replace(file, points=outcome.points, fields=file.fields | fields, path=paths["points"])
     for format in ("ply", "obj"):
         if format in paths:
-            like, said = laid_out(moved, format)
+            like, said = (moved, []) if file.format == format else laid_out(moved, format)
             extra = {"matched": outcome.matched} if format == "ply" else {}
             said += write_points(paths[format], like, outcome.points, extra=extra).notes
             notes += [f"{paths[format].name}: {one}" for one in said]
