@@ -9,6 +9,16 @@ from typing import Any
 SHOWN = 5  # problems of a batch that get a line of their own
 
 
+def counted(count: int, what: str) -> str:
+    """So many of something, in words."""
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def part_of(part: int, whole: int, what: str) -> str:
+    """So many of all are ..., in words up to the verb."""
+    return f"{part} of {counted(whole, what)} {'is' if part == 1 else 'are'}"
+
+
 def problem_words(problem: Any) -> str:
     """Sizes, limits, and what else a :class:`pwan.problem.RegistrationProblem` states."""
     (count, r, d), q = problem.source.shape, problem.reference.shape[1]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pwan.app.own_frames import frames_of
+from pwan.app.own_frames import frames_of, order_doubt
 from pwan.app.own_scans import parse
 
 
@@ -36,6 +36,20 @@ def test_they_go_by_the_numbers_in_their_names(folder, named):
 def test_an_order_that_no_shell_gives_is_kept(folder):
     named = ["frames/f10.ply", "frames/f1.ply", "frames/f2.ply"]
     assert frames_of(named) == (named, "3 frames, as they were named: f10.ply, f1.ply, f2.ply")
+
+
+def test_one_folder_after_another_goes_by_numbers(folder):
+    found, order = frames_of(["frames/f1.ply", "frames/f10.ply", "frames/f2.ply", "extra/f14.ply"])
+    assert order == "4 frames, by the numbers in their names: f1.ply, f2.ply, f10.ply, f14.ply"
+    assert order_doubt(found) == ""
+    assert frames_of(["frames/f1.ply"])[1].startswith("1 frame, ")
+
+
+def test_an_order_against_the_numbers_is_warned_of(folder):
+    assert order_doubt(["frames/f10.ply", "frames/f1.ply"]) == (
+        "warning: the frames are not in the order of the numbers in their names: f10.ply stands before f1.ply; name "
+        "them in order, or give a folder"
+    )
 
 
 def test_of_many_the_first_and_the_last_are_told(folder):

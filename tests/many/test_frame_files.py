@@ -126,6 +126,8 @@ def test_what_lies_in_the_folder(frames, finished):
     assert table["reason"].tolist() == ["", "It fits badly.", "", ""] and (table["seconds"][1:] > 0).all()
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert page.count('"method":"restyle"') == 4 and "f_10.txt" in page
+    assert "<td>3 of 4 frames are to be trusted.</td>" in page and "<td>Not to be trusted: f_1.txt</td>" in page
+    assert "<td>f_0.txt</td>" in page and '<td><a href="0003_f_10/report.html">f_10.txt</a></td>' in page
 
 
 def test_a_doubted_frame_is_registered_by_the_one_before_it_with_its_points_and_normals(tmp_path):

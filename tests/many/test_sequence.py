@@ -10,7 +10,16 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 import pwan
-from pwan.many.sequence import Followed, by_either, chained, in_turn, of_frame, register_sequence
+from pwan.many.sequence import (
+    Followed,
+    RegisteredSequence,
+    by_either,
+    chained,
+    in_turn,
+    of_frame,
+    register_sequence,
+    sentences,
+)
 from pwan.problem import Progress
 
 TURN = Rotation.from_rotvec([0.0, 0.0, 0.15])
@@ -194,6 +203,18 @@ def test_bad_frames_are_refused_before_anything_is_computed(frames, template, wo
 
     with pytest.raises(ValueError, match=words):
         register_sequence(frames, template=template, register=never)
+
+
+def test_landmarks_are_refused():
+    with pytest.raises(ValueError, match="^landmarks are pairs of points of two sets; leave landmarks out"):
+        register_sequence([FOUR, FOUR], landmarks=[[0, 0]])
+
+
+def test_what_is_said_of_one_frame_and_of_more():
+    good, bad = frame_of(0.9, True), frame_of(0.1, False)
+    assert sentences([good]) == ["1 of 1 frame is to be trusted."]
+    assert sentences([good, good, bad]) == ["2 of 3 frames are to be trusted.", "Not to be trusted: f"]
+    assert "4 points in 1 frame (3-D)" in repr(RegisteredSequence([good]))
 
 
 def test_frames_are_told_as_parts_of_one_whole_that_never_goes_back():

@@ -13,7 +13,7 @@ from PIL import Image
 from pwan.report import scene
 from pwan.report.page import MAX_LINES, Link, Picture, Scene, Section, Table, table_html, write_page
 from pwan.report.registered import Registration
-from pwan.report.scene import LIMIT, scene_json
+from pwan.report.scene import LIMIT, frames_json, scene_json
 
 EVIL = "</script><script>alert(1)</script>&\"'"
 
@@ -189,10 +189,28 @@ def test_page_needs_a_section(tmp_path):
 def test_table_spells_numbers():
     frame = pd.DataFrame({"a_b": [0.123456, float("nan"), float("inf")], "n": [1, 20, 3], "t": ["x", None, "<"]})
     markup = table_html(frame)
-    cells = re.findall(r"<t[dh]>(.*?)</t[dh]>", markup)
+    cells = re.findall(r"<t[dh](?: class=\"number\")?>(.*?)</t[dh]>", markup)
     assert cells == ["a b", "n", "t", "0.1235", "1", "x", "–", "20", "–", "∞", "3", "&lt;"]
     long = table_html(pd.DataFrame({"n": range(MAX_LINES + 7)}))
     assert "7 more lines" in long and long.count("<tr") == MAX_LINES + 1
+
+
+def test_numbers_stand_right_and_words_left_and_whole():
+    words = "It fits badly. " * 40
+    markup = table_html(pd.DataFrame({"frame": [Link("a", "a.html")], "n": [1.5], "sd": ["1 ± 2"], "reason": [words]}))
+    assert (
+        f'<td><a href="a.html">a</a></td><td class="number">1.5</td><td class="number">1 ± 2</td><td>{words}' in markup
+    )
+    assert '<th>frame</th><th class="number">n</th><th class="number">sd</th><th>reason</th>' in markup
+
+
+def test_a_slider_has_short_labels_and_the_legend_the_names():
+    points = np.zeros((2, 4, 3))
+    figure = json.loads(frames_json(points, list(points), ["long_name_0.ply", "<b>.ply"]))
+    slider = figure["layout"]["sliders"][0]
+    assert [step["label"] for step in slider["steps"]] == ["0", "1"] and slider["currentvalue"]["prefix"] == "frame "
+    names = [trace["name"] for trace in figure["data"]]
+    assert names == ["long_name_0.ply", "led there", "&lt;b&gt;.ply", "led there"]
 
 
 def test_a_cell_may_lead_to_a_file():

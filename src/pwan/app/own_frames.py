@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pwan.exit_codes import FAILED, OK
-from pwan.many.listing import listed, order_is_given
+from pwan.many.listing import goes_by_numbers, listed, out_of_order
 from pwan.scans import ScanSettings
+from pwan.words import counted
 
 if TYPE_CHECKING:  # torch takes seconds to load
     from pwan.problem import Observer
@@ -51,11 +52,22 @@ def frames_of(named: Sequence[str]) -> tuple[list[str], str]:
             f"{folder} holds files of several kinds ({', '.join(kinds)}); name the frames by a pattern, as "
             f"'{folder}/*{kinds[0]}'"
         )
-    how = "as they were named" if order_is_given(named) else "by the numbers in their names"
+    how = "by the numbers in their names" if goes_by_numbers(found) else "as they were named"
     names = [Path(name).name for name in found]
     if len(names) > 2 * SHOWN:
         names[SHOWN:-SHOWN] = ["..."]
-    return found, f"{len(found)} frames, {how}: {', '.join(names)}"
+    return found, f"{counted(len(found), 'frame')}, {how}: {', '.join(names)}"
+
+
+def order_doubt(files: Sequence[str]) -> str:
+    """A warning where the numbers in the names of the frames go back; else nothing."""
+    pair = out_of_order(files)
+    if pair is None:
+        return ""
+    return (
+        f"warning: the frames are not in the order of the numbers in their names: {pair[0]} stands before {pair[1]}; "
+        "name them in order, or give a folder"
+    )
 
 
 def run(
@@ -70,16 +82,16 @@ def run(
         ImportError: a package is missing.
     """
     print(asked.order)
+    if doubt := order_doubt(asked.files):
+        tell(doubt)
     asked.settings.chosen()
     for file in (asked.settings.source, *asked.files):
         Path(file).stat()
     from pwan.many.frame_files import register_frame_files  # loads torch
+    from pwan.many.sequence import sentences
 
     with bar as observer:
         done = register_frame_files(asked.files, asked.settings, tell=tell, observer=observer)
-    doubted = [frame.name for frame in done.frames if not frame.trusted]
     print()
-    print(f"{len(done.frames) - len(doubted)} of {len(done.frames)} frames are to be trusted.")
-    if doubted:
-        print(f"Not to be trusted: {', '.join(doubted)}")
+    print("\n".join(sentences(done.frames)))
     return FAILED if any(frame.failed for frame in done.frames) else OK, done.written

@@ -18,7 +18,7 @@ import numpy as np
 from pwan.deformation.space import SpaceTransform
 from pwan.extras import needs
 from pwan.files import alone_in, digest, in_one_move, save_arrays, save_text
-from pwan.many.sequence import Followed, Tell, by_either, chained, in_turn, of_frame
+from pwan.many.sequence import NO_LANDMARKS, Followed, Tell, by_either, chained, in_turn, of_frame, sentences
 from pwan.pointfiles import PointFile, read_points
 from pwan.problem import Observer
 from pwan.scans.attributes import read_attributes
@@ -29,11 +29,12 @@ from pwan.scans.output import write_output
 from pwan.scans.pair import Pair, pair_of, read_file
 from pwan.scans.registering import check_ready, register_pair
 from pwan.scans.settings import ScanSettings
+from pwan.words import counted, part_of
 
 with needs("scans", "a sequence of files"):
     import pandas as pd
 
-    from pwan.report.page import Scene, Section, Table, write_page
+    from pwan.report.page import Link, Scene, Section, Table, write_page
     from pwan.report.scene import frames_json
 
 RECORD, POINTS, TABLE = SEQUENCE, "sequence.npz", "frames.csv"
@@ -91,7 +92,7 @@ def register_frame_files(
             "folder or a pattern"
         )
     if settings.landmarks is not None:
-        raise ValueError("landmarks are pairs of points of two files; leave landmarks out of a sequence")
+        raise ValueError(NO_LANDMARKS)
     each = [
         replace(settings, reference=str(file), output=str(folder / f"{k:04d}_{stem(file)}"), overwrite=True)
         for k, file in enumerate(files)
@@ -101,7 +102,7 @@ def register_frame_files(
     todo = [k for k in range(begins, len(files)) if not (Path(each[k].output) / DONE).exists()]
     led, shape = _checked([each[k] for k in todo or [begins]], tell)
     if begins + len(todo) < len(files):
-        tell(f"{len(files) - begins - len(todo)} of {len(files)} frames are done already and kept")
+        tell(f"{part_of(len(files) - begins - len(todo), len(files), 'frame')} done already and kept")
     first = replace(Followed.first(files[0].name, shape), result=led.points) if begins else None
 
     def one(number: int, last: Followed | None) -> Followed:
@@ -125,7 +126,7 @@ def register_frame_files(
         done = [*([first] if first else []), *in_turn(range(begins, len(files)), one, first, tell)]
         lost = np.full_like(led.points, np.nan)
         points = np.stack([lost if frame.result is None else frame.result for frame in done])
-        return FrameFiles(done, points, folder, _write(files, done, points, folder))
+        return FrameFiles(done, points, folder, _write(each, done, points, folder))
 
 
 def _nothing(_: str) -> None:
@@ -184,7 +185,7 @@ def _checked(each: Sequence[ScanSettings], tell: Tell) -> tuple[PointFile, np.nd
         OSError: a file cannot be read.
         ValueError: one that cannot be registered, with its name.
     """
-    tell(f"reading {len(each)} frames ...")
+    tell(f"reading {counted(len(each), 'frame')} ...")
     led = read_file(each[0], "source")
     for settings in each:
         pair = pair_of(settings, led, read_file(settings, "reference"))
@@ -271,8 +272,11 @@ def _kept(settings: ScanSettings, last: Followed | None) -> Followed:
     )
 
 
-def _write(files: Sequence[Path], done: Sequence[Followed], points: np.ndarray, folder: Path) -> tuple[Path, ...]:
+def _write(
+    each: Sequence[ScanSettings], done: Sequence[Followed], points: np.ndarray, folder: Path
+) -> tuple[Path, ...]:
     """The points, the table and the page of all frames; their places."""
+    files = [Path(settings.reference) for settings in each]
     names = [file.name for file in files]
     table = pd.DataFrame(
         {
@@ -289,6 +293,18 @@ def _write(files: Sequence[Path], done: Sequence[Followed], points: np.ndarray, 
         table.to_csv(half, index=False)
     scene = frames_json(points, [read_points(file).points for file in files], names)
     caption = "The shape that was led through the frames, and each frame; the slider goes from one to the next."
-    section = Section("Frames", tables=[Table("Each frame", table)], scenes=[Scene(caption, scene)])
-    write_page(f"pwan: {len(files)} frames", [section], folder / PAGE)
+    found = Table("What was found", pd.DataFrame({"what was found": sentences(done)}))
+    shown = Table("Each frame; its name leads to its registration", table.assign(frame=_links(each, names)))
+    section = Section("Frames", tables=[found, shown], scenes=[Scene(caption, scene)])
+    write_page(f"pwan: {counted(len(files), 'frame')}", [section], folder / PAGE)
     return tuple(folder / name for name in (POINTS, TABLE, PAGE))
+
+
+def _links(each: Sequence[ScanSettings], names: Sequence[str]) -> pd.Series:
+    """The names of the frames, each a link to its registration's page where there is one."""
+    pages = [Path(settings.output) / PAGE for settings in each]
+    cells = [
+        Link(name, f"{page.parent.name}/{PAGE}") if page.exists() else name
+        for name, page in zip(names, pages, strict=True)
+    ]
+    return pd.Series(cells, dtype=object)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import re
 from collections.abc import Sequence
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,16 @@ def listed(named: Sequence[str]) -> list[str]:
 
     Of a folder these are the files whose suffix is that of a format of points, but for hidden ones. Files of a folder
     or a pattern go by the numbers in their names (2 before 10). So do names in alphabetical order, which is how a shell
-    gives them; any other order is kept.
+    gives them, all together or one folder's after another's; any other order is kept.
 
     Raises:
         ValueError: a folder without such files, or a pattern that fits no file.
         OSError: a folder that cannot be read.
     """
-    names = list(named) if order_is_given(named) else sorted(named, key=_by_numbers)
+    runs = [list(named)]
+    if not _is_alphabetical(named):
+        runs = [list(run) for _, run in groupby(named, lambda name: Path(name).parent)]
+    names = [name for run in runs for name in (sorted(run, key=_by_numbers) if _is_alphabetical(run) else run)]
     return [path for name in names for path in _meant(name)]
 
 
@@ -40,9 +44,22 @@ def means_many(given: Any) -> bool:
     return _is_list(given) or Path(given).is_dir() or _is_pattern(given)
 
 
-def order_is_given(named: Sequence[str]) -> bool:
-    """Whether the names stand in an order of their own, which no shell gives."""
-    return list(named) != sorted(named)
+def goes_by_numbers(paths: Sequence[str]) -> bool:
+    """Whether the files go by the numbers in their names, with the folders' or without."""
+    keys = [_by_numbers(path) for path in paths], [_by_numbers(Path(path).name) for path in paths]
+    return any(key == sorted(key) for key in keys)
+
+
+def out_of_order(paths: Sequence[str]) -> tuple[str, str] | None:
+    """The names of the first two files, one after the other, whose numbers go back; None where the files go by them."""
+    if goes_by_numbers(paths):
+        return None
+    names = [Path(path).name for path in paths]
+    return next((pair for pair in pairwise(names) if _numbers(pair[0]) > _numbers(pair[1])), None)
+
+
+def _is_alphabetical(names: Sequence[str]) -> bool:
+    return list(names) == sorted(names)
 
 
 def _meant(name: str) -> list[str]:
@@ -71,3 +88,7 @@ def _is_pattern(name: str) -> bool:
 def _by_numbers(name: str) -> list[tuple[int, int | str]]:
     """A key that puts frame_2 before frame_10."""
     return [(0, int(part)) if part.isdecimal() else (1, part) for part in re.split(r"([0-9]+)", name) if part]
+
+
+def _numbers(name: str) -> list[int]:
+    return [int(digits) for digits in re.findall("[0-9]+", name)]

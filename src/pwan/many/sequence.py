@@ -26,8 +26,10 @@ from pwan.begin.landmark_start import start_towards
 from pwan.problem import OK, Observer, Progress, RegistrationProblem
 from pwan.progress import progress_bar
 from pwan.scans.settings import flexible
+from pwan.words import counted, part_of
 
 PARTS = 100  # steps of each frame that an observer is told of
+NO_LANDMARKS = "landmarks are pairs of points of two sets; leave landmarks out of a sequence"
 Tell = Callable[[str], None]
 
 
@@ -74,6 +76,13 @@ class Followed:
     def first(cls, name: str, points: np.ndarray) -> Followed:
         """The shape that is led, in the frame that it is of."""
         return cls(name, points, True, 1.0, 0.0, 0.0)
+
+
+def sentences(frames: Sequence[Followed]) -> list[str]:
+    """How many are to be trusted, and which are not."""
+    doubted = [frame.name for frame in frames if not frame.trusted]
+    said = [f"{part_of(len(frames) - len(doubted), len(frames), 'frame')} to be trusted."]
+    return [*said, f"Not to be trusted: {', '.join(doubted)}"] if doubted else said
 
 
 One = Callable[[int, "Followed | None"], Followed]
@@ -178,7 +187,8 @@ class RegisteredSequence:
 
     def __repr__(self) -> str:
         f, n, d = self.points.shape
-        lines = [f"{type(self).__name__}: {n} points in {f} frames ({d}-D), {self.trusted.sum()} of them to be trusted"]
+        size, good = f"{n} points in {counted(f, 'frame')} ({d}-D)", int(self.trusted.sum())
+        lines = [f"{type(self).__name__}: {size}, {good} of them to be trusted"]
         lines += [f"{frame.name}: {frame.reason}" for frame in self.frames if not frame.trusted]
         return "\n  ".join(lines)
 
@@ -215,14 +225,16 @@ def register_sequence(
         The points of the shape in all frames, with a verdict on each.
 
     Raises:
-        ValueError: too few frames, one that cannot be registered (with its number from 0), or as
-            :func:`pwan.register`.
+        ValueError: too few frames, one that cannot be registered (with its number from 0), landmarks, or as
+            :func:`pwan.register`; what is wrong with a frame is found before anything is computed.
         ImportError: ``progress`` without tqdm.
 
     Example:
         >>> sequence = register_sequence(frames, mass="auto")
         >>> sequence.points[5], sequence.confidence[5]
     """
+    if options.get("landmarks") is not None:
+        raise ValueError(NO_LANDMARKS)
     shape, sets = _checked(frames, template)
     begins = 1 if template is None else 0
     faces = faces_of("template", frames[0] if template is None else template, template_faces)

@@ -130,12 +130,25 @@ def write_page(title: str, sections: Sequence[Section], path: Path) -> None:
 
 def table_html(frame: pd.DataFrame) -> str:
     """The table, escaped, numbers with four digits; the lines beyond ``MAX_LINES`` are only counted."""
-    shown = frame.head(MAX_LINES).map(_cell)
-    names = {name: html.escape(str(name).replace("_", " ")) for name in shown.columns}
-    markup: str = shown.rename(columns=names).to_html(index=False, border=0, na_rep="–", escape=False)
+    shown = frame.head(MAX_LINES)
+    kinds = ["" if any(map(_is_text, column)) else ' class="number"' for _, column in shown.items()]
+    head = _row("th", kinds, [html.escape(str(name).replace("_", " ")) for name in shown.columns])
+    lines = "".join(_row("td", kinds, row) for row in shown.map(_cell).to_numpy().tolist())
+    markup = f"<table>\n<thead>{head}</thead>\n<tbody>{lines}</tbody>\n</table>"
     if len(frame) > MAX_LINES:
         markup += f"<p>{len(frame) - MAX_LINES} more lines are in the file.</p>"
     return f'<div class="wide">{markup}</div>'
+
+
+def _row(tag: str, kinds: Sequence[str], cells: Sequence[str]) -> str:
+    """One line of a table, each cell of its column's kind."""
+    inside = "".join(f"<{tag}{kind}>{cell}</{tag}>" for kind, cell in zip(kinds, cells, strict=True))
+    return f"<tr>{inside}</tr>\n"
+
+
+def _is_text(value: object) -> bool:
+    """Whether it reads as words, as a number written as text does not."""
+    return isinstance(value, Link) or (isinstance(value, str) and value[:1].isalpha())
 
 
 def _cell(value: object) -> str:
@@ -208,10 +221,11 @@ h2 { margin-top: 3rem; border-bottom: 1px solid #ccc; padding-bottom: .3rem; }
 h3 { font-size: 1rem; margin: 1.5rem 0 .5rem; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums; }
-th, td { padding: .25rem .6rem; text-align: right; border-bottom: 1px solid #e4e4e4; white-space: nowrap; }
+th, td { padding: .25rem .6rem; text-align: left; vertical-align: top; border-bottom: 1px solid #e4e4e4; }
+.number { text-align: right; }
+td.number { white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; }
-td:only-child { white-space: normal; }
-th { vertical-align: bottom; white-space: normal; }
+th { vertical-align: bottom; }
 figure { margin: 1.5rem 0; }
 figcaption { font-size: .9rem; margin-bottom: .4rem; }
 img { max-width: 100%; height: auto; }

@@ -90,22 +90,26 @@ def frames_json(moved: np.ndarray, frames: Sequence[np.ndarray], names: Sequence
     Args:
         moved: (F, N, D) the set in each frame; what is not finite is not shown.
         frames: F sets (N_k, D), each as it was seen.
-        names: of the frames.
+        names: of the frames, shown in the legend; the slider has their numbers, from 0.
     """
     most = max(FEWEST_IN_FRAME, FRAMES_LIMIT // len(frames))
     traces: list[Any] = []
     steps: list[dict[str, Any]] = []
     for number, (there, seen) in enumerate(zip(moved, frames, strict=True)):
         there = there[np.isfinite(there).all(1)]
-        pair = _points(_thinned(seen, most), REFERENCE, "frame"), _points(_thinned(there, most), SOURCE, "led there")
+        name = html.escape(names[number])
+        pair = _points(_thinned(seen, most), REFERENCE, name), _points(_thinned(there, most), SOURCE, "led there")
         for trace in pair:
             trace.visible = number == 0
         traces += pair
         visible = [at == number for at in range(len(frames)) for _ in pair]
-        label = html.escape(names[number])
-        steps.append({"label": label, "method": "restyle", "args": [{"visible": visible}]})
+        steps.append({"label": str(number), "method": "restyle", "args": [{"visible": visible}]})
     shown = layout(np.concatenate([*frames, moved[np.isfinite(moved).all(2)]]), frames[0])
-    text = go.Figure(traces, shown).update_layout(sliders=[{"steps": steps, "pad": {"b": 20}}]).to_json()
+    text = (
+        go.Figure(traces, shown)
+        .update_layout(sliders=[{"steps": steps, "pad": {"b": 20}, "currentvalue": {"prefix": "frame "}}])
+        .to_json()
+    )
     assert text is not None and "</" not in text
     return text
 
