@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pwan.arrays import real_array
 from pwan.deformation.rigid import nearest_rotation
 from pwan.extras import needs
+from pwan.words import counted
 
 with needs("scans", "shape_model"):
     from sklearn.decomposition import PCA
@@ -91,7 +92,7 @@ class ShapeModel:
     def most(self) -> str:
         """How many modes explain 95% of the variance, in words."""
         needed = int(np.searchsorted(np.cumsum(self.explained), 0.95) + 1) if len(self.explained) else 0
-        return "1 mode explains 95%" if needed == 1 else f"{needed} modes explain 95%"
+        return f"{counted(needed, 'mode')} explain{'s' if needed == 1 else ''} 95%"
 
     def __repr__(self) -> str:
         s, n, d = self.aligned.shape
