@@ -290,7 +290,7 @@ def register(
         >>> result = register(source, reference, mass=400)
         >>> result.transformed, result.matched, result.status
     """
-    _check_names(method, options)
+    check_names(method, options)
     chosen = methods.settings(method, options, over=settings)
     faces = (faces_of("source", source, source_faces), faces_of("reference", reference, reference_faces))
     source, reference = points_of(source), points_of(reference)
@@ -381,7 +381,7 @@ def _estimated(problem: RegistrationProblem, seed: int) -> float:
     return estimate_limits(y, x, source_weights=b, reference_weights=a, seed=seed).mass
 
 
-def _check_names(method: str, options: Mapping[str, Any]) -> None:
+def check_names(method: str, options: Mapping[str, Any]) -> None:
     """Refuse a name that neither ``register`` nor the method's settings have, and name the nearest one of both.
 
     Raises:
@@ -390,7 +390,7 @@ def _check_names(method: str, options: Mapping[str, Any]) -> None:
     own = [p.name for p in inspect.signature(register).parameters.values() if p.kind is p.KEYWORD_ONLY]
     fields = methods.setting_names(method)
     for key in options:
-        if key not in fields:
+        if key not in (*own, *fields):
             raise ValueError(
                 f"neither register nor method {method} has {key!r}{nearest(key, [*own, *fields])}; register takes "
                 f"{', '.join(own)}, and the method {', '.join(fields)}"

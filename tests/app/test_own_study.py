@@ -56,10 +56,34 @@ QUICK = ["method=soft_assignment", "method.steps=15", "method.rank=20", "init=no
 def test_what_is_said(folder, capsys):
     assert own_scans.main(["t.npy", "scans", "output=o", *QUICK]) == 0
     said = capsys.readouterr()
-    assert "of 2 registrations look good" in said.out and "1 modes explain 95%" in said.out
+    assert "of 2 registrations look good" in said.out and "1 mode explains 95%" in said.out
     assert str(folder / "o" / "study.html") in said.out and "2/2" in said.err
     assert own_scans.main(["t.npy", "scans/a.npy", "output=o", "to=mean", *QUICK]) == 2
     assert capsys.readouterr().err == "error: expected two scans or more, found scans/a.npy\n"
+
+
+def test_two_files_are_not_registered_into_the_folder_of_many(folder, capsys):
+    (folder / "o").mkdir()
+    for name, what in (("study.json", "a study of many scans"), ("sequence.json", "a sequence of frames")):
+        (folder / "o" / name).write_text("{}")
+        assert own_scans.main(["t.npy", "scans/a.npy", "output=o", "overwrite=true", *QUICK[:-1]]) == 2
+        said = f"o holds {what} ({name}), but two files are registered; name another with output="
+        assert capsys.readouterr().err == f"error: {said}\n"
+        (folder / "o" / name).unlink()
+    assert not list((folder / "o").iterdir())
+
+
+def test_results_that_stay_are_not_said_to_be_written(folder, capsys, monkeypatch):
+    assert own_scans.main(["t.npy", "scans", "output=o", *QUICK]) == 0
+    capsys.readouterr()
+
+    def wrong(*arguments, **more):
+        raise FloatingPointError("too far")
+
+    monkeypatch.setattr("pwan.many.study.register_pair", wrong)
+    assert own_scans.main(["t.npy", "scans", "output=o", "seed=1", *QUICK]) == 1
+    said = capsys.readouterr().out
+    assert "the results of the earlier run stay as they are in o" in said and "written:" not in said
 
 
 def test_a_stop_is_said(folder, capsys, monkeypatch):

@@ -158,13 +158,17 @@ def test_the_second_round_begins_where_the_scan_lies(monkeypatch):
     [
         (SCANS[:1], {}, "expected two scans or more, got 1; pwan.register is for one"),
         (SCANS, {"names": ["a", "a", "b"]}, "names must be 3 different ones, one for each scan, got a, a, b"),
-        ([SCANS[0], SCANS[1][:, :2]], {}, "the template is in 3-D, but not 1; expected as many coordinates in all"),
+        (
+            [SCANS[0], SCANS[1][:, :2]],
+            {},
+            "the template is in 3-D, but not scan 1; expected as many coordinates in all",
+        ),
         (SCANS, {"to": "men"}, "to must be 'template' or 'mean', got 'men'"),
         (SCANS, {"moves": "both"}, "moves must be 'template' or 'scans', got 'both'"),
         (SCANS, {"init": "some"}, "init must be 'auto' or 'none', got 'some'"),
         (SCANS, {"landmarks": [None]}, "landmarks must hold pairs, or None, for each of the 3 scans, got 1"),
         ([SCANS[0], SHAPES], {}, r"scans\[1\] must be one set of points \(N, D\), got \(3, 60, 3\)"),
-        (SCANS, {"init": "none", "stepz": 3}, "no scan could be registered; 0: neither register nor method pwan has"),
+        (SCANS, {"stepz": 3}, r"^neither register nor method pwan has 'stepz' \(did you mean 'steps'\?\)"),
     ],
 )
 def test_bad_input_is_one_sentence(scans, more, says):

@@ -132,7 +132,7 @@ def test_what_has_changed_is_registered_again(again, counted):
     folder = Path(again.scans[0])
     np.save(folder / "c.npy", SCANS[2] + 0.01)
     (folder / "b.xyz").rename(folder / "d.xyz")
-    told: list[str] = []
+    again, told = replace(again, overwrite=True), []
     found = run(again, tell=told.append)
     assert counted == ["c", "d"] and told == ["1 of 3 registrations are done already and kept"]
     out = Path(again.output)
@@ -231,7 +231,65 @@ def test_a_scan_that_cannot_be_registered_is_refused_before_anything_is_computed
 
 def test_what_cannot_be_registered_is_refused_before_anything_is_computed(again, counted):
     for each, says in (({"mass": 5000.0}, "is more than can be matched"), ({"export": "glb"}, "has no triangles")):
-        settings = replace(again, template=str(Path(again.scans[0]) / "a.npy"), each={**EACH, **each})
+        settings = replace(again, template=str(Path(again.scans[0]) / "a.npy"), each={**EACH, **each}, overwrite=True)
+        before = contents(again)
         with pytest.raises(ValueError, match=says):
             run(settings)
+        assert contents(again) == before
     assert not counted
+
+
+def contents(settings: StudySettings) -> dict[Path, bytes]:
+    """All files of the study's folder."""
+    return {path: path.read_bytes() for path in sorted(Path(settings.output).rglob("*")) if path.is_file()}
+
+
+def test_a_study_of_other_files_is_not_written_over(again, counted):
+    folder, before = Path(again.scans[0]), contents(again)
+    a, b, c = (str(folder / name) for name in ("a.npy", "b.xyz", "c.npy"))
+    for changed, says in (
+        (
+            {"scans": (b, c)},
+            r"out holds results of other files already \(of a, which this run leaves out\); name another",
+        ),
+        ({"template": c}, r"\(of the template .*t\.ply\); name another folder with output=, or write over them with"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            run(replace(again, **changed))
+    assert counted == [] and contents(again) == before
+    moved = shutil.copy(again.template, folder.parent / "moved.ply")
+    shutil.copy(a, folder / "d.npy")
+    assert list(run(replace(again, template=str(moved))).registered) == ["a", "b", "c", "d"]
+    assert counted == ["d"]  # the content of the template is what counts
+    assert list(run(replace(again, scans=(b, c), overwrite=True)).registered) == ["b", "c"]
+    assert counted == ["d"]
+
+
+def test_where_all_fail_the_earlier_results_stay(again, monkeypatch):
+    right = study.register_pair
+
+    def diverged(settings: Any, pair: Any, **more: Any) -> Any:
+        if settings.output.endswith("a"):
+            raise FloatingPointError("too far")
+        outcome = right(settings, pair, **more)
+        return replace(outcome, measured=replace(outcome.measured, failed="diverged"))
+
+    monkeypatch.setattr(study, "register_pair", diverged)
+    before = contents(again)
+    found = run(replace(again, each={**again.each, "seed": 1}))
+    assert found.kept and found.failed == {"a": "FloatingPointError: too far", "b": "diverged", "c": "diverged"}
+    assert found.sentences()[-1] == f"the results of the earlier run stay as they are in {found.folder}"
+    assert contents(again) == before
+    shutil.rmtree(again.output)
+    assert not run(again).kept and pd.read_csv(found.folder / "scans.csv")["status"].eq("failed").all()
+
+
+def test_a_file_in_the_folder_that_is_no_scan_may_be_taken_out(again):
+    folder = Path(again.scans[0])
+    (folder / "readme.txt").write_text("Scans of May\n")
+    says = "If it is no scan, take it out of .*scans, or name the scans by a pattern in quotes$"
+    with pytest.raises(ValueError, match=rf"readme\.txt: expected rows of numbers, found .*\. {says}"):
+        run(again)
+    named = tuple(str(folder / name) for name in ("a.npy", "b.xyz", "c.npy", "readme.txt"))
+    with pytest.raises(ValueError, match=r"readme\.txt: expected .* again\.$"):
+        run(replace(again, scans=named))

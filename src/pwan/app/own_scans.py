@@ -122,10 +122,9 @@ def main(arguments: Sequence[str]) -> int:
                 code, written = own_frames.run(asked, _tell, bar)
             else:
                 code, written = _pair(asked, bar)
-            print("\nwritten:")
-            for path in written:
-                if path.exists():
-                    print(f"  {path.resolve()}")
+            there = [path for path in written if path.exists()]
+            if there:
+                print("\nwritten:", *(f"  {path.resolve()}" for path in there), sep="\n")
             return code
     except KeyboardInterrupt as stop:
         print(f"\nStopped. {kept}", file=sys.stderr)

@@ -51,4 +51,5 @@ def run(settings: StudySettings, tell: Callable[[str], None]) -> tuple[int, tupl
     print()
     for sentence in study.sentences():
         print(f"- {sentence}")
-    return FAILED if study.failed else OK, tuple(study.folder / name for name in folder.TOP)
+    written = () if study.kept else tuple(study.folder / name for name in folder.TOP)
+    return FAILED if study.failed else OK, written

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
+from pwan.files import digest
 from pwan.many.settings import StudySettings
-from pwan.scans.folder import check_output, check_writable, suffixes
+from pwan.scans.folder import STUDY, check_output, check_writable, suffixes
 
-STUDY, PAGE, POINTS, MODEL = "study.json", "study.html", "corresponded.npz", "model.npz"
+PAGE, POINTS, MODEL = "study.html", "corresponded.npz", "model.npz"
 SCANS, MODES, SCORES = "scans.csv", "modes.csv", "scores.csv"
 CORRESPONDED, SHAPES, REGISTRATIONS = "corresponded", "shapes", "registrations"
 TOP = (STUDY, PAGE, POINTS, MODEL, SCANS, MODES, SCORES, CORRESPONDED, SHAPES, REGISTRATIONS)
@@ -30,7 +34,7 @@ def check_study(settings: StudySettings) -> dict[str, str]:
 
     Raises:
         OSError: a file that is not there, or a folder that is a file or cannot be written to.
-        ValueError: no scans, two of one name, or a folder that holds something else.
+        ValueError: no scans, two of one name, or a folder that holds something else, also a study of other files.
         MissingExtraError: a package that an export needs is not installed.
     """
     names = settings.names()
@@ -46,4 +50,31 @@ def check_study(settings: StudySettings) -> dict[str, str]:
             f"{folder} holds {', '.join(there)}, and not of a study; name another folder with output=, or write over "
             "them with overwrite=true"
         )
+    others = _others(settings, names)
+    if others and not settings.overwrite:
+        raise ValueError(
+            f"{folder} holds results of other files already ({others}); name another folder with output=, or write "
+            "over them with overwrite=true"
+        )
     return names
+
+
+def finished(folder: Path) -> dict[str, Any] | None:
+    """What the finished study in a folder says of itself; None where none is, or all of its scans failed."""
+    try:
+        held = json.loads((folder / STUDY).read_text(encoding="utf-8"))
+        return held if held["finished"] and held["registered"] else None
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def _others(settings: StudySettings, names: Collection[str]) -> str:
+    """The files of the finished study in the folder that are not of this one, in words."""
+    held = finished(Path(settings.output))
+    if held is None:
+        return ""
+    template = held["template"]
+    if template != settings.template and held.get("template_digest") != digest(settings.template):
+        return f"of the template {template}"
+    gone = [name for name in held["registered"] if name not in names]
+    return f"of {', '.join(gone)}, which this run leaves out" if gone else ""

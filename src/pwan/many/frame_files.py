@@ -22,7 +22,7 @@ from pwan.many.sequence import NO_LANDMARKS, Followed, Tell, by_either, chained,
 from pwan.pointfiles import PointFile, read_points
 from pwan.problem import Observer
 from pwan.scans.attributes import read_attributes
-from pwan.scans.folder import PAGE, TRANSFORM, check_output, stem
+from pwan.scans.folder import PAGE, SEQUENCE, TRANSFORM, check_output, stem
 from pwan.scans.folder import files as written
 from pwan.scans.outcome import Outcome
 from pwan.scans.output import write_output
@@ -37,7 +37,7 @@ with needs("scans", "a sequence of files"):
     from pwan.report.page import Link, Scene, Section, Table, write_page
     from pwan.report.scene import frames_json
 
-RECORD, POINTS, TABLE = "sequence.json", "sequence.npz", "frames.csv"
+RECORD, POINTS, TABLE = SEQUENCE, "sequence.npz", "frames.csv"
 NUMBERS = ("confidence", "distance", "seconds")
 DONE = "frame.npz"  # written last in a frame's folder: its registration is finished
 

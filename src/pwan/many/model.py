@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pwan.arrays import real_array
 from pwan.deformation.rigid import nearest_rotation
 from pwan.extras import needs
+from pwan.words import counted
 
 with needs("scans", "shape_model"):
     from sklearn.decomposition import PCA
@@ -87,11 +88,16 @@ class ShapeModel:
         turned = {name: getattr(self, name) @ rotation for name in ("aligned", "mean", "modes", "rotations")}
         return replace(self, **turned)
 
+    @property
+    def most(self) -> str:
+        """How many modes explain 95% of the variance, in words."""
+        needed = int(np.searchsorted(np.cumsum(self.explained), 0.95) + 1) if len(self.explained) else 0
+        return f"{counted(needed, 'mode')} explain{'s' if needed == 1 else ''} 95%"
+
     def __repr__(self) -> str:
         s, n, d = self.aligned.shape
-        needed = int(np.searchsorted(np.cumsum(self.explained), 0.95) + 1) if len(self.explained) else 0
         apart = f"; outlying: {', '.join(self.outlying)}" if self.outlying else ""
-        return f"ShapeModel: {s} shapes of {n} points in {d}-D, {needed} modes explain 95% of the variance{apart}"
+        return f"ShapeModel: {s} shapes of {n} points in {d}-D, {self.most} of the variance{apart}"
 
 
 def shape_model(points: object, names: Sequence[str] | None = None, remove_size: bool = False) -> ShapeModel:

@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 
 import pwan
 from pwan.extras import needs
-from pwan.files import naming, unfinished_in
-from pwan.many.folder import CORRESPONDED, MODEL, MODES, PAGE, POINTS, SCANS, SCORES, SHAPES, STUDY, mesh_name
+from pwan.files import digest, naming, unfinished_in
+from pwan.many.folder import CORRESPONDED, MODEL, MODES, PAGE, POINTS, SCANS, SCORES, SHAPES, mesh_name
 from pwan.many.model import ShapeModel
 from pwan.many.normals import turned_fields
 from pwan.many.settings import StudySettings
 from pwan.pointfiles import PointFile, write_points
+from pwan.scans.folder import STUDY
 
 with needs("scans", "a study"):
     import pandas as pd
@@ -57,6 +58,7 @@ class Study:
         failed: the reason, by the names of the others.
         model: mean and modes, the mean turned as the template is; None for fewer than two registered scans.
         rounds: how often all scans were registered.
+        kept: whether nothing was written, since all scans failed where an earlier study's results lie.
     """
 
     settings: StudySettings
@@ -66,6 +68,7 @@ class Study:
     failed: Mapping[str, str]
     model: ShapeModel | None
     rounds: int
+    kept: bool = False
 
     @property
     def doubtful(self) -> list[str]:
@@ -110,14 +113,15 @@ class Study:
         if self.doubtful:
             told.append(f"not to be trusted as they are: {', '.join(self.doubtful)} (each one's page says why)")
         told += [f"{name} failed: {reason}" for name, reason in self.failed.items()]
+        if self.kept:
+            return [*told, f"the results of the earlier run stay as they are in {self.folder}"]
         if self.rounds > 1:
             told.append(f"all were registered {self.rounds} times, from the second time on with the mean shape")
         if self.model is None:
             return [*told, "fewer than two shapes are left, which have no mean and no modes"]
-        needed = int(np.searchsorted(self.model.explained.cumsum(), 0.95) + 1)
         shares = ", ".join(f"{share:.0%}" for share in self.model.explained[:3])
         if len(self.model.explained):
-            told.append(f"{needed} modes explain 95% of the shapes' variance; the first ones {shares}")
+            told.append(f"{self.model.most} of the shapes' variance; the first ones {shares}")
         told += [f"{name} lies apart from the other shapes: {reason}" for name, reason in self.model.outlying.items()]
         return told
 
@@ -200,7 +204,8 @@ def _summary(study: Study) -> dict[str, Any]:
     return {
         "finished": True,
         "sentences": study.sentences(),
-        "template": str(study.template.path),
+        "template": study.settings.template,
+        "template_digest": digest(study.settings.template),
         "registered": list(study.registered),
         "not_trusted": study.doubtful,
         "failed": dict(study.failed),

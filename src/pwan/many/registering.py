@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
-from pwan.api import Registered, register
+from pwan.api import Registered, check_names, register
 from pwan.arrays import faces_of, points_of, to_points
 from pwan.begin.alignment import find_start
 from pwan.begin.landmark_start import start_by_landmarks
@@ -144,13 +144,14 @@ def register_many(
         >>> found = register_many(template, scans, flexibility="auto")
         >>> found.points, found.confidence, found.model.explained, found.model.outlying
     """
+    check_names(options.get("method", "pwan"), options)
     staying = _Set.of("template", template)
     sets = [_Set.of(f"scans[{k}]", scan) for k, scan in enumerate(scans)]
     called = tuple(str(k) for k in range(len(sets))) if names is None else tuple(names)
     for name, given, choices in (("to", to, Onto), ("moves", moves, Moves), ("init", init, Init)):
         if given not in get_args(choices):
             raise ValueError(f"{name} must be {' or '.join(map(repr, get_args(choices)))}, got {given!r}")
-    _check(staying, sets, called, landmarks)
+    _check(staying, sets, called, landmarks, [f"scan {name}" for name in called] if names is None else called)
     each = [None] * len(sets) if landmarks is None else list(landmarks)
     processes = choose_workers(workers, len(sets))
     last: list[Any] = []
@@ -227,7 +228,10 @@ def _model(points: Sequence[np.ndarray | None], names: Sequence[str], remove_siz
     return shape_model(np.stack(list(there.values())), list(there), remove_size) if len(there) > 1 else None
 
 
-def _check(template: _Set, scans: Sequence[_Set], names: Sequence[str], landmarks: Sequence[Any] | None) -> None:
+def _check(
+    template: _Set, scans: Sequence[_Set], names: Sequence[str], landmarks: Sequence[Any] | None, words: Sequence[str]
+) -> None:
+    """Refuse what cannot be registered together; ``words`` are what errors call the scans."""
     if len(scans) < 2:
         raise ValueError(f"expected two scans or more, got {len(scans)}; pwan.register is for one")
     if len(names) != len(scans) or len(set(names)) < len(names):
@@ -237,7 +241,7 @@ def _check(template: _Set, scans: Sequence[_Set], names: Sequence[str], landmark
             f"landmarks must hold pairs, or None, for each of the {len(scans)} scans, got {len(landmarks)}"
         )
     d = template.points.shape[1]
-    other = [name for name, scan in zip(names, scans, strict=True) if scan.points.shape[1] != d]
+    other = [name for name, scan in zip(words, scans, strict=True) if scan.points.shape[1] != d]
     if other:
         raise ValueError(f"the template is in {d}-D, but not {', '.join(other)}; expected as many coordinates in all")
 

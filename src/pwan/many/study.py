@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pwan.files import alone_in, digest, save_arrays, save_text, words
-from pwan.many.folder import DONE, STUDY, check_study, registrations
+from pwan.many.folder import DONE, check_study, finished, registrations
 from pwan.many.model import ShapeModel
 from pwan.many.normals import moved_file
 from pwan.many.output import Placed, Study, write_study
@@ -27,7 +27,7 @@ from pwan.many.registering import in_rounds, nearest_places
 from pwan.many.settings import StudySettings
 from pwan.pointfiles import PointFile
 from pwan.pool import Failure, Report, choose_workers, run_tasks
-from pwan.scans.folder import RESULT, files
+from pwan.scans.folder import RESULT, STUDY, files
 from pwan.scans.output import write_output
 from pwan.scans.pair import pair_of, read_file
 from pwan.scans.registering import check_ready, register_pair
@@ -57,7 +57,7 @@ def study_files(settings: StudySettings, *, tell: Tell = print, on_done: OnDone 
     common.
 
     A scan whose registration is in the folder already, with the same settings and of the same files, is not
-    registered again. One that fails does not end the others.
+    registered again. One that fails does not end the others. Where all fail, the results of an earlier study stay.
 
     Args:
         settings: the files, and how to register them.
@@ -94,8 +94,10 @@ def study_files(settings: StudySettings, *, tell: Tell = print, on_done: OnDone 
         }
         failed = {name: one for name, one in zip(names, outcomes[-1], strict=True) if isinstance(one, str)}
         model = None if model is None else model.turned_onto(template.points)
-        study = Study(settings, names, template, done, failed, model, number)
-        write_study(study)
+        kept = not done and finished(folder) is not None
+        study = Study(settings, names, template, done, failed, model, number, kept)
+        if not kept:
+            write_study(study)
     return study
 
 
@@ -112,7 +114,7 @@ def _read_all(settings: StudySettings, names: Mapping[str, str]) -> tuple[PointF
         of_pair = settings.of(path, Path(settings.output))
         template = read_file(of_pair, role) if template is None else template
         try:
-            scan = read_file(of_pair, other)
+            scan = _scan(settings, path, of_pair, other)
             check_ready(of_pair, pair_of(of_pair, *((template, scan) if role == "source" else (scan, template))))
             digests[path] = digest(path)
         except (ValueError, OSError) as error:
@@ -124,6 +126,20 @@ def _read_all(settings: StudySettings, names: Mapping[str, str]) -> tuple[PointF
         raise ValueError("\n".join([f"{len(wrong)} of the {len(names)} scans cannot be registered:", *sentences]))
     assert template is not None
     return template, digests
+
+
+def _scan(settings: StudySettings, path: str, of_pair: ScanSettings, role: str) -> PointFile:
+    """Read a scan; of a folder it may be none at all, and then the error says what to do."""
+    try:
+        return read_file(of_pair, role)
+    except ValueError as error:
+        folder = Path(path).parent
+        if folder not in map(Path, settings.scans):
+            raise
+        raise ValueError(
+            f"{str(error).rstrip('.')}. If it is no scan, take it out of {folder}, or name the scans by a pattern in "
+            "quotes"
+        ) from error
 
 
 def _job(
@@ -187,7 +203,6 @@ def _kept(job: _Job) -> NDArray[np.float64] | None:
 def _registered(job: _Job, report: Report) -> str:
     """Register, and write all that a registration writes; DONE comes last. The reason where the method failed."""
     settings = job.settings
-    (job.folder / DONE).unlink(missing_ok=True)
     source, reference = read_file(settings, "source"), read_file(settings, "reference")
     if job.mean is not None and job.template_moves:
         source = moved_file(source, job.mean)
@@ -196,6 +211,9 @@ def _registered(job: _Job, report: Report) -> str:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="the extents differ")  # the verdict says it
         outcome = register_pair(settings, pair_of(settings, source, reference), tell=lambda text: None)
+    if outcome.measured.failed and (job.folder / DONE).exists():
+        return outcome.measured.failed  # what an earlier run has found stays
+    (job.folder / DONE).unlink(missing_ok=True)
     write_output(settings, outcome)
     if outcome.measured.failed:
         return outcome.measured.failed

@@ -11,6 +11,7 @@ from pwan.extras import needs
 from pwan.scans.settings import GRIDS, MESHES, ScanSettings
 
 RESULT, TRANSFORM, MATCHES, PAGE = "result.json", "transform.pwan", "matches.csv", "report.html"
+STUDY, SEQUENCE = "study.json", "sequence.json"  # of many registrations, each in a folder inside
 
 
 def _exported(settings: ScanSettings, names: tuple[str, ...]) -> dict[str, str]:
@@ -40,7 +41,7 @@ def check_output(settings: ScanSettings) -> None:
 
     Raises:
         OSError: the folder is a file, or cannot be made or written to.
-        ValueError: the folder holds results already.
+        ValueError: the folder holds results already, or is that of many registrations.
         MissingExtraError: a package that an export needs is not installed.
     """
     for package, extra, names in (("SimpleITK", "export", GRIDS), ("trimesh", "scans", ("glb",))):
@@ -49,6 +50,9 @@ def check_output(settings: ScanSettings) -> None:
                 pass
     folder = Path(settings.output)
     check_writable(folder)
+    for name, what in ((STUDY, "a study of many scans"), (SEQUENCE, "a sequence of frames")):
+        if (folder / name).exists():
+            raise ValueError(f"{folder} holds {what} ({name}), but two files are registered; name another with output=")
     existing = [path.name for path in files(settings).values() if os.path.lexists(path)]
     folders = [path for path in files(settings).values() if path.is_dir()]
     if folders:
