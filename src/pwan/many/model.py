@@ -18,9 +18,6 @@ from pwan.deformation.rigid import nearest_rotation
 from pwan.extras import needs
 from pwan.words import counted
 
-with needs("scans", "shape_model"):
-    from sklearn.decomposition import PCA
-
 ROUNDS = 200  # of Procrustes, at most; it converges in some ten
 SAME = 1e-12  # change of the mean, in its RMS radius, from which on it stays
 NOTHING = 1e-12  # share of the variance up to which a mode is rounding
@@ -166,6 +163,8 @@ def _principal(aligned: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray,
 
     The full decomposition: the quicker ones draw at random.
     """
+    with needs("scans", "shape_model"):
+        from sklearn.decomposition import PCA
     s, n, d = aligned.shape
     found = PCA(n_components=min(s - 1, n * d), svd_solver="full")
     with np.errstate(invalid="ignore"):  # shapes that are equal have no shares

@@ -16,6 +16,7 @@ from pwan.api import Registered, check_names, register
 from pwan.arrays import faces_of, points_of, to_points
 from pwan.begin.alignment import find_start
 from pwan.begin.landmark_start import start_by_landmarks
+from pwan.extras import needs
 from pwan.many.model import ShapeModel, shape_model
 from pwan.many.settings import Moves, Onto
 from pwan.pool import Failure, Report, choose_workers, run_tasks
@@ -144,6 +145,8 @@ def register_many(
         >>> found = register_many(template, scans, flexibility="auto")
         >>> found.points, found.confidence, found.model.explained, found.model.outlying
     """
+    with needs("scans", "register_many"):  # of the model, which comes last: not to fail after all the work
+        import sklearn.decomposition  # noqa: F401
     check_names(options.get("method", "pwan"), options)
     staying = _Set.of("template", template)
     sets = [_Set.of(f"scans[{k}]", scan) for k, scan in enumerate(scans)]
