@@ -133,8 +133,11 @@ def test_a_kernel_of_points_that_left_the_finite_is_not_searched_for_near_pairs(
 def test_of_a_large_source_one_sample_takes_the_first_steps_and_the_mean_over_samples_is_taken(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(soft, "SOFT_POINTS", 20)
     transform, _, reference = prepared("nonrigid")
+    count = transform.source.shape[1]
+    monkeypatch.setattr(soft, "SOFT_POINTS", count // 3)
+    assert soft.steps_of(transform, SoftSettings(steps=4)) == 4 * soft.SAMPLES  # none are shared: samples differ much
+    monkeypatch.setattr(soft, "SOFT_POINTS", -(-count // 2))
     start, settings, told = transform.parameters.detach(), SoftSettings(steps=4), []
     found = soft_assignment(transform, start, reference, None, settings, [0], lambda step, _: told.append(step))
 

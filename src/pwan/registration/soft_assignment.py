@@ -30,7 +30,8 @@ Product = Callable[[Tensor], Tensor]
 # The soft assignment holds a matrix of source by reference points. Of a larger source it takes samples of this size,
 # and of the reference the same share: a mass of the sample would otherwise find fewer partners than it has points. What
 # one sample gives is off by the chance that points of both sets have near partners; the mean over some of them is less.
-# Only the last steps see points as near as that, so one sample takes the steps before for all (benchmarks/README.md).
+# Only the last steps see points as near as that, so one sample takes the steps before for all, where it holds half of
+# the points at least: of smaller samples each goes its own way, and their mean is the better (benchmarks/README.md).
 SOFT_POINTS = 3000
 SAMPLES = 4
 SHARED = 0.85  # of the steps
@@ -143,8 +144,9 @@ def steps_of(transform: Transform, settings: SoftSettings) -> int:
 
 
 def _shared(transform: Transform, settings: SoftSettings) -> int:
-    """How many of the first steps one sample takes for all."""
-    return min(round(SHARED * settings.steps), settings.steps - 1) if _samples(transform) > 1 else 0
+    """How many of the first steps one sample takes for all of them."""
+    alike = _samples(transform) > 1 and transform.source.shape[1] <= 2 * SOFT_POINTS
+    return min(round(SHARED * settings.steps), settings.steps - 1) if alike else 0
 
 
 def _samples(transform: Transform) -> int:
