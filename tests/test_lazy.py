@@ -13,6 +13,12 @@ import pwan.synthesis
 SRC = Path(__file__).parents[1] / "src"
 
 
+def printed_by(code: str) -> str:
+    """What a fresh interpreter prints."""
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, capture_output=True, text=True, check=True, env={"PYTHONPATH": str(SRC)}).stdout
+
+
 @pytest.mark.parametrize("package", [pwan, pwan.scans, pwan.synthesis], ids=lambda package: package.__name__)
 def test_all_names_are_there_and_listed(package):
     assert set(package.__all__) <= set(dir(package))
@@ -39,10 +45,7 @@ def test_the_package_is_imported_without_torch_and_then_does_what_it_did():
         "from pwan import *\n"
         "print(register.__name__, partial_wasserstein.__name__, len(methods.names()) > 5, 'torch' in sys.modules)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONPATH": str(SRC)}
-    )
-    assert done.stdout == "register partial_wasserstein True True\n"
+    assert printed_by(code) == "register partial_wasserstein True True\n"
 
 
 def test_a_registration_does_not_load_torchs_compiler() -> None:
@@ -54,7 +57,4 @@ def test_a_registration_does_not_load_torchs_compiler() -> None:
         "pwan.partial_wasserstein(points, points, mass=5, solver='neural', updates=2)\n"
         "print('torch._dynamo' in sys.modules)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONPATH": str(SRC)}
-    )
-    assert done.stdout == "False\n"  # two seconds of a process
+    assert printed_by(code) == "False\n"  # two seconds of a process

@@ -22,7 +22,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import pkgutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -78,9 +78,7 @@ def check_landmarks(name: str) -> None:
     Raises:
         ValueError: it cannot; names the methods that can.
     """
-    if not takes_landmarks(name):
-        able = ", ".join(other for other in names() if takes_landmarks(other))
-        raise ValueError(f"method {name} does not take landmarks; take one of {able}, or leave landmarks out")
+    _check_takes(name, takes_landmarks, "does not take landmarks", "leave landmarks out")
 
 
 def takes_weights(name: str) -> bool:
@@ -94,12 +92,7 @@ def check_weights(name: str) -> None:
     Raises:
         ValueError: it cannot; names those that can.
     """
-    if not takes_weights(name):
-        able = ", ".join(other for other in names() if takes_weights(other))
-        raise ValueError(
-            f"method {name} counts each point once and does not take weights; take one of {able}, or leave the "
-            "weights out"
-        )
+    _check_takes(name, takes_weights, "counts each point once and does not take weights", "leave the weights out")
 
 
 def check_attributes(name: str) -> None:
@@ -108,11 +101,14 @@ def check_attributes(name: str) -> None:
     Raises:
         ValueError: it cannot; names those that can.
     """
-    if not _takes_attributes(name):
-        able = ", ".join(other for other in names() if _takes_attributes(other))
-        raise ValueError(
-            f"method {name} sees nothing but the points' places; take one of {able}, or leave the attributes out"
-        )
+    _check_takes(name, _takes_attributes, "sees nothing but the points' places", "leave the attributes out")
+
+
+def _check_takes(name: str, takes: Callable[[str], bool], why: str, instead: str) -> None:
+    """Refuse a method that does not take something; the error says why, and what else to do."""
+    if not takes(name):
+        able = ", ".join(other for other in names() if takes(other))
+        raise ValueError(f"method {name} {why}; take one of {able}, or {instead}")
 
 
 def _takes_attributes(name: str) -> bool:
