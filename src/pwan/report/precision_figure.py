@@ -1,13 +1,15 @@
-"""The paper's four-row figure of the precision example: plan, potential, gradient norm, and points sized by it."""
+"""The paper's four-row figure of the precision example: plan, potential, gradient norm, and points sized by it; and how
+its network learns."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
@@ -77,6 +79,39 @@ def draw_precision(
         sizes = [1 + 16 * np.linalg.norm(panel.potential.gradient(points), axis=1) for points in (reference, source)]
         _scatter(sized, reference, source, *sizes)
     axes[0, 0].legend(["plan", "reference", "source"], fontsize=7, loc="upper left")
+    return save_both(figure, path)
+
+
+def draw_learning(curves: pd.DataFrame, exact: Mapping[str, float], title: str, path: Path) -> list[Path]:
+    """Write two panels against the number of updates: value over exact value, and gradient norm.
+
+    Args:
+        curves: rows of quantity, seed, updates, value and gradient_norm; a line is the median over the seeds, between
+            the least and the largest.
+        exact: the exact value of each quantity.
+        title: above the figure.
+        path: of the PNG; the PDF has the suffix .pdf.
+
+    Returns:
+        The two files.
+    """
+    figure = Figure(figsize=(11, 4.2), dpi=110, layout="constrained")
+    FigureCanvasAgg(figure)
+    figure.suptitle(title, fontsize=10, parse_math=False)
+    values, norms = figure.subplots(1, 2)
+    values.set(title="value over exact value", ylim=(0.4, 1.25))
+    norms.set(title="largest |∇o| at the points")
+    for quantity, of_quantity in curves.groupby("quantity", sort=False):
+        by_updates = of_quantity.groupby("updates")
+        for ax, column, unit in ((values, "value", exact[str(quantity)]), (norms, "gradient_norm", 1.0)):
+            low, middle, high = (by_updates[column].quantile(share) / unit for share in (0.0, 0.5, 1.0))
+            (line,) = ax.plot(middle.index, middle, linewidth=1.2, label=quantity)
+            ax.fill_between(middle.index, low, high, color=line.get_color(), alpha=0.2, linewidth=0)
+    for ax in (values, norms):
+        ax.axhline(1.0, color=LINE, linewidth=0.8, linestyle="--")
+        ax.set_xlabel("network updates")
+        ax.grid(True, color="#dddddd", linewidth=0.6)
+    values.legend(fontsize=8, loc="lower right")
     return save_both(figure, path)
 
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
+from torch import Tensor
 from tqdm import tqdm
 
 from pwan import shapes
@@ -17,12 +19,17 @@ from pwan.app.checked import Checked
 from pwan.app.tasks import write_config
 from pwan.app.tasks._settings.precision import Settings
 from pwan.bench.summary import write_table
-from pwan.report.precision_figure import PrecisionPanel, draw_precision
+from pwan.choices import Kind
+from pwan.problem import RegistrationProblem
+from pwan.registration.pipeline import Registration
+from pwan.registration.settings import PaperSettings
+from pwan.report.precision_figure import PrecisionPanel, draw_learning, draw_precision
 from pwan.report.published import PRECISION
 from pwan.shapes import Shape
 from pwan.transport import TransportProblem, TransportResult, check_problem, exact, neural
 
 NAN = float("nan")
+LOOK = 10  # steps of the paper's network from one point of its curve to the next
 
 
 @dataclass(frozen=True)
@@ -57,17 +64,21 @@ def make_table(
     settings: Settings,
     progress: Callable[[int, int], None] | None = None,
 ) -> pd.DataFrame:
-    """Make the precision table and its figure, and write ``summary.csv`` and ``precision.png`` into ``out_dir``.
+    """Make the precision table and its figures: ``summary.csv``, ``precision.png``, and with the paper's network
+    ``paper_network.csv`` and ``paper_network.png``, in ``out_dir``.
 
     Args:
         shape: a 2-D shape with a partner: ``points`` is the source, ``partner`` the reference.
         out_dir: an existing folder.
-        settings: of the neural solver.
-        progress: called after each network update with the updates done and of all; a progress bar when not given.
+        settings: of the neural solver and of the paper's network.
+        progress: called after each update of the neural solver with the updates done and of all; progress bars when not
+            given.
 
     Returns:
         A row for each value: quantity, exact, neural, lower_bound (of the exact value, see ``TransportResult``),
-        relative_error (of neural, unsigned), published_true, published_neural, seconds (of the neural value), note.
+        relative_error (of neural, unsigned), paper_network (mean over the seeds, NaN without it) with its
+        paper_network_deviation and its largest paper_network_gradient_norm, published_true, published_neural, seconds
+        (of the neural value), note.
         Values are divided by the number of source points as in the paper, W1 is not (its weights sum to 1).
 
     Raises:
@@ -79,13 +90,18 @@ def make_table(
     start = time.perf_counter()
     learned = _learn(problems, settings, progress)
     seconds = (time.perf_counter() - start) / len(problems)
+    curves = _paper_curves(quantities, settings, quiet=progress is not None)
     frame = pd.DataFrame(
         [
-            _row(quantity, value, result, seconds, shape)
+            _row(quantity, value, result, curves, seconds, shape)
             for quantity, (value, _), result in zip(quantities, solved, learned, strict=True)
         ]
     )
     write_table(frame, out_dir / "summary.csv")
+    if len(curves):
+        write_table(curves, out_dir / "paper_network.csv")
+        exact_values = dict(zip(frame["quantity"], frame["exact"], strict=True))
+        draw_learning(curves, exact_values, _learning_title(shape, settings), out_dir / "paper_network.png")
     error = frame["relative_error"][frame["quantity"] != "W1"].mean()
     drawn = [
         i for i, quantity in enumerate(quantities) if quantity.problem.mass is not None
@@ -150,20 +166,81 @@ def _learn(
         return neural.solve(problems, options, lambda done, _: bar.update(done - bar.n) and None)
 
 
-def _row(quantity: Quantity, value: float, result: TransportResult, seconds: float, shape: Shape) -> dict[str, Any]:
+def _paper_curves(quantities: list[Quantity], settings: Settings, *, quiet: bool) -> pd.DataFrame:
+    """What the paper's network learns while the source stays where it is: a row for each ``LOOK`` of its steps, with
+    quantity, seed, updates (so far), value and gradient_norm (the largest one at the points, as the penalty saw it).
+    """
+    rows: list[dict[str, Any]] = []
+    with tqdm(
+        total=len(quantities) * settings.paper_steps, desc="the paper's network", unit="step", disable=quiet
+    ) as bar:
+        for quantity in quantities if settings.paper_steps else []:
+            game, seeds = _paper_game(quantity, settings)
+            for step in range(1, settings.paper_steps + 1):
+                found = game.step(update_transform=lambda: None)  # the transform stays the identity
+                bar.update()
+                if step % LOOK == 0 or step == settings.paper_steps:
+                    each = zip(seeds, found["loss"].tolist(), found["gradient_norm"].tolist(), strict=True)
+                    updates = step * game.settings.updates
+                    rows += [
+                        {"quantity": quantity.name, "seed": s, "updates": updates, "value": v, "gradient_norm": g}
+                        for s, v, g in each
+                    ]
+    return pd.DataFrame(rows, columns=["quantity", "seed", "updates", "value", "gradient_norm"])
+
+
+def _paper_game(quantity: Quantity, settings: Settings) -> tuple[Registration, list[int]]:
+    """PWAN as released, about to learn the potential of the quantity, in the points' own units; one for each seed."""
+    problem, seeds = quantity.problem, list(range(settings.seed, settings.seed + settings.paper_seeds))
+    # W1 carries all of both sets, which is the complete type; its weights are equal, and losses are over the source's
+    kind: Kind = "distance" if problem.distance is not None else "complete" if quantity.divisor == 1.0 else "mass"
+
+    def for_each(value: Any) -> Tensor:
+        return torch.tensor(np.array([value] * len(seeds)))
+
+    batch = RegistrationProblem(
+        source=for_each(problem.source),
+        reference=for_each(problem.reference),
+        mass=for_each(problem.mass) if kind == "mass" else None,
+        distance=for_each(problem.distance) if kind == "distance" else None,
+    )
+    released = PaperSettings(
+        type=kind,
+        transform="affine",
+        normalisation="none",
+        penalty_every=settings.paper_penalty_every,
+        steps=settings.paper_steps,
+    )
+    return Registration(batch, released, seeds), seeds
+
+
+def _row(
+    quantity: Quantity, value: float, result: TransportResult, curves: pd.DataFrame, seconds: float, shape: Shape
+) -> dict[str, Any]:
     true, network = PRECISION[quantity.name] if _is_papers(shape) else (NAN, NAN)
     assert result.lower_bound is not None
+    curve = curves[curves["quantity"] == quantity.name]
+    last = curve[curve["updates"] == curve["updates"].max()]
     return {
         "quantity": quantity.name,
         "exact": value / quantity.divisor,
         "neural": result.value / quantity.divisor,
         "lower_bound": result.lower_bound / quantity.divisor,
         "relative_error": abs(result.value - value) / abs(value) if value else NAN,
+        "paper_network": last["value"].mean(),
+        "paper_network_deviation": last["value"].std(ddof=0),
+        "paper_network_gradient_norm": last["gradient_norm"].max(),
         "published_true": true,
         "published_neural": network,
         "seconds": seconds,
         "note": _w1_note(shape) if quantity.name == "W1" else "",
     }
+
+
+def _learning_title(shape: Shape, settings: Settings) -> str:
+    every = settings.paper_penalty_every
+    taken = "the first update of a step of 30 alone" if every == 0 else f"one update in {every}"
+    return f"{shape.name} ({shape.source}): the paper's network, {settings.paper_seeds} seeds, penalty on {taken}"
 
 
 def _title(row: pd.Series) -> str:
