@@ -15,7 +15,7 @@ from pwan.files import in_one_move
 from pwan.problem import FAILED, OK
 from pwan.report.example_figure import Example, draw_examples
 from pwan.report.registered import Registration
-from pwan.report.training_figure import Training, draw_training
+from pwan.report.training_figure import SLOPE, Training, draw_training
 from pwan.report.trial_figure import Panel, draw_trials
 
 EXAMPLE = "example.png"
@@ -168,6 +168,7 @@ def _draw_course(job: Job, path: Path) -> None:
             "discrepancy for each source point (normalised units)": (steps, arrays["history_loss"]),
             "MSE": (arrays["curve_step"], arrays["curve_mse"]),
             "threshold h (normalised units)": (steps, arrays["history_threshold"]),
+            SLOPE: (steps, arrays["history_gradient_norm"]),
         },
     )
     title = f"{job.cell.experiment}: {job.entry.name}, trial 0, {len(source)} against {len(reference)} points"

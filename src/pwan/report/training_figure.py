@@ -4,6 +4,7 @@ the large sets).
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,10 @@ from matplotlib.figure import Figure
 from pwan.report.files import save_both
 from pwan.report.registered import REFERENCE, SOURCE
 from pwan.report.trial_figure import frame, scatter
+
+MAP = 1.6  # width of a map over that of a curve
+TITLE = 32  # letters of a line above a curve
+SLOPE = "largest slope of the network at the points"  # the curve that is to stay near 1, which its panel marks
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,7 @@ def draw_training(training: Training, title: str, path: Path) -> list[Path]:
     Returns:
         The two files.
     """
-    figure = Figure(figsize=(14, 7.6), dpi=120, layout="constrained")
+    figure = Figure(figsize=(16, 7.6), dpi=120, layout="constrained")
     FigureCanvasAgg(figure)
     figure.suptitle(title, fontsize=11, parse_math=False)
     above, below = figure.subfigures(2, 1, squeeze=False)[:, 0]
@@ -64,13 +69,13 @@ def draw_training(training: Training, title: str, path: Path) -> list[Path]:
         if k == 0:
             axes.legend(fontsize=8, loc="upper left", markerscale=4.0)
     points = np.concatenate([training.reference, training.trajectory[-1][1]])
-    columns = 2 + len(training.curves)
+    columns = below.add_gridspec(1, 2 + len(training.curves), width_ratios=[MAP] * 2 + [1.0] * len(training.curves))
     maps = (
         ("potential f", training.potential, "viridis", None),
         ("|∇f|", training.gradient_norm, "magma", (0.0, 1.1)),
     )
     for k, (words, values, colours, limits) in enumerate(maps):
-        axes = below.add_subplot(1, columns, k + 1, **kind)
+        axes = below.add_subplot(columns[k], **kind)
         axes.set_title(f"{words} at the points, at the end", fontsize=9)
         drawn = scatter(axes, points, values, words, colours=colours)
         if limits:
@@ -78,12 +83,15 @@ def draw_training(training: Training, title: str, path: Path) -> list[Path]:
         frame(axes, everything, flat)
         below.colorbar(drawn, ax=axes, shrink=0.7, location="bottom", extend="max" if limits else "neither")
     for k, (name, (steps, values)) in enumerate(training.curves.items()):
-        axes = below.add_subplot(1, columns, k + 3)
+        axes = below.add_subplot(columns[k + 2])
         axes.plot(steps, values, color="#222222", linewidth=1.0)
-        axes.set_title(name, fontsize=9)
+        axes.set_title(textwrap.fill(name, TITLE), fontsize=9)
         axes.set_xlabel("step", fontsize=8)
         axes.tick_params(labelsize=8)
         axes.grid(True, color="#dddddd", linewidth=0.6)
         if name == "MSE":
             axes.set_yscale("log")
+        if name == SLOPE:
+            axes.axhline(1.0, color="#222222", linewidth=0.8, linestyle="--")
+            axes.set_ylim(bottom=0.0)
     return save_both(figure, path)
