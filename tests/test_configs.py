@@ -25,7 +25,7 @@ CONF = Path(__file__).parents[1] / "conf"
 EXPERIMENTS = sorted(path.stem for path in (CONF / "experiment").glob("*.yaml"))
 # settings that make a method or a task quick, by name, as far as it has them; another task may add its own
 SMALL = {"steps": 2, "warmup": 1, "updates": 2, "rank": 20, "stages": 0, "nearest_steps": 5}
-SMALL_OPTIONS = {"updates": 3, "sizes": "[60]", "repeats": 1, "step": 0.1}
+SMALL_OPTIONS = {"updates": 3, "paper_steps": 1, "sizes": "[60]", "repeats": 1, "step": 0.1}
 # what no setting makes quick
 SMALL_TASKS = {
     "scalability": ["method=[cpd_accelerated]"],  # each method starts a process

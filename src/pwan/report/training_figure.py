@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from pwan.report.files import save_both
 from pwan.report.registered import REFERENCE, SOURCE
@@ -81,7 +82,8 @@ def draw_training(training: Training, title: str, path: Path) -> list[Path]:
         if limits:
             drawn.set_clim(*limits)
         frame(axes, everything, flat)
-        below.colorbar(drawn, ax=axes, shrink=0.7, location="bottom", extend="max" if limits else "neither")
+        extend = "max" if limits else "neither"
+        below.colorbar(drawn, ax=axes, shrink=0.7, location="bottom", extend=extend, ticks=MaxNLocator(4))
     for k, (name, (steps, values)) in enumerate(training.curves.items()):
         axes = below.add_subplot(columns[k + 2])
         axes.plot(steps, values, color="#222222", linewidth=1.0)

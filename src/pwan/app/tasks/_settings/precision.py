@@ -19,7 +19,7 @@ class Settings(NeuralSettings):
             the released code registers.
     """
 
-    paper_steps: int = 600
+    paper_steps: int = 500
     paper_seeds: int = 3
     paper_penalty_every: int = 1
 
