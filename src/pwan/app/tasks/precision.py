@@ -167,29 +167,35 @@ def _learn(
 
 
 def _paper_curves(quantities: list[Quantity], settings: Settings, *, quiet: bool) -> pd.DataFrame:
-    """What the paper's network learns while the source stays where it is: a row for each ``LOOK`` of its steps, with
-    quantity, seed, updates (so far), value and gradient_norm (the largest one at the points, as the penalty saw it).
+    """What the paper's network learns while the source stays where it is.
+
+    Returns:
+        A row for each ``LOOK`` steps of each network: quantity, seed, updates (so far), value, and gradient_norm, the
+        largest one of its output at the points. No rows without steps.
     """
     rows: list[dict[str, Any]] = []
-    with tqdm(
-        total=len(quantities) * settings.paper_steps, desc="the paper's network", unit="step", disable=quiet
-    ) as bar:
-        for quantity in quantities if settings.paper_steps else []:
-            game, seeds = _paper_game(quantity, settings)
-            for step in range(1, settings.paper_steps + 1):
-                found = game.step(update_transform=lambda: None)  # the transform stays the identity
-                bar.update()
-                if step % LOOK == 0 or step == settings.paper_steps:
-                    each = zip(seeds, found["loss"].tolist(), found["gradient_norm"].tolist(), strict=True)
-                    updates = step * game.settings.updates
-                    rows += [
-                        {"quantity": quantity.name, "seed": s, "updates": updates, "value": v, "gradient_norm": g}
-                        for s, v, g in each
-                    ]
+    if settings.paper_steps:
+        steps = len(quantities) * settings.paper_steps
+        with tqdm(total=steps, desc="the paper's network", unit="step", disable=quiet) as bar:
+            for quantity in quantities:
+                rows += _paper_curve(quantity, settings, bar)
     return pd.DataFrame(rows, columns=["quantity", "seed", "updates", "value", "gradient_norm"])
 
 
-def _paper_game(quantity: Quantity, settings: Settings) -> tuple[Registration, list[int]]:
+def _paper_curve(quantity: Quantity, settings: Settings, bar: tqdm[Any]) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    game = _paper_game(quantity, settings)
+    for step in range(1, settings.paper_steps + 1):
+        found = game.step(update_transform=lambda: None)  # the transform stays the identity
+        bar.update()
+        if step % LOOK == 0 or step == settings.paper_steps:
+            done = {"quantity": quantity.name, "updates": step * game.settings.updates}
+            each = zip(game.seeds, found["loss"].tolist(), found["gradient_norm"].tolist(), strict=True)
+            rows += [{**done, "seed": seed, "value": value, "gradient_norm": norm} for seed, value, norm in each]
+    return rows
+
+
+def _paper_game(quantity: Quantity, settings: Settings) -> Registration:
     """PWAN as released, about to learn the potential of the quantity, in the points' own units; one for each seed."""
     problem, seeds = quantity.problem, list(range(settings.seed, settings.seed + settings.paper_seeds))
     # W1 carries all of both sets, which is the complete type; its weights are equal, and losses are over the source's
@@ -206,12 +212,12 @@ def _paper_game(quantity: Quantity, settings: Settings) -> tuple[Registration, l
     )
     released = PaperSettings(
         type=kind,
-        transform="affine",
+        transform="affine",  # of which nothing moves: the smallest
         normalisation="none",
         penalty_every=settings.paper_penalty_every,
         steps=settings.paper_steps,
     )
-    return Registration(batch, released, seeds), seeds
+    return Registration(batch, released, seeds)
 
 
 def _row(
