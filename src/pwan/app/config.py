@@ -87,7 +87,7 @@ def register_schema() -> None:
     for name in ("method", "options"):  # their keys stand in dataclasses, not here: they are checked after composing
         OmegaConf.set_struct(schema[name], False)
     ConfigStore.instance().store(name="schema", node=schema)
-    OmegaConf.register_new_resolver("pwan_folder", _folder, replace=True)
+    OmegaConf.register_new_resolver("pwan_folder", cell_folder, replace=True)
 
 
 def check(config: DictConfig) -> Checked:
@@ -155,7 +155,7 @@ def method_entries(nodes: Mapping[str, Any]) -> list[MethodEntry]:
     return entries
 
 
-def _folder(overrides: Sequence[str]) -> str:
+def cell_folder(overrides: Sequence[str]) -> str:
     """A folder's name for a sweep's cell: ``problem.keep=0.7`` and ``seed=1`` become ``keep=0.7_seed=1``.
 
     What chooses which methods run, or how, makes no other cell: its rows belong beside those that are there.

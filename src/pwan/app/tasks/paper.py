@@ -1,0 +1,232 @@
+"""The task behind ``experiment=paper``: every experiment of a list, one after the other, each as its own command.
+
+What an experiment's command does by itself is done here too: the same folders and rows, so that either goes on where the
+other was. An experiment has a process of its own: what one takes or breaks, the next does not feel.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
+
+from pwan.app.checked import Checked
+from pwan.app.plan import BENCHMARK, Item, duration, plan
+from pwan.app.standing import (
+    Part,
+    Rows,
+    failed,
+    measured,
+    missing,
+    note_end,
+    parts_of,
+    rows_there,
+    words,
+)
+from pwan.app.tasks._settings.paper import Settings
+from pwan.bench.summary import write_table
+from pwan.exit_codes import FAILED, OK, WRONG_INPUT
+from pwan.pool import choose_workers
+from pwan.process import code_of
+
+SUMMARY = "paper.csv"
+EVERY = 300.0  # seconds between two lines that say how far all is; chosen by eye
+
+Start = Callable[[Sequence[str], Callable[[], Any]], int]  # arguments, and what is to be called now and then
+
+
+def run(checked: Checked, settings: Settings, folder: Path) -> int:
+    hydra = HydraConfig.get()
+    if hydra.mode == RunMode.MULTIRUN:
+        raise ValueError("experiment=paper is a sweep of sweeps by itself; leave out -m, and give one value for each key")
+    items = plan(settings, list(hydra.overrides.task), checked.workers)
+    print(describe(items, settings, checked.workers))
+    if settings.list:
+        return OK
+    more = [*_launcher(hydra.overrides.hydra), *_conf(hydra.runtime.config_sources)]
+    return run_all(items, settings, folder, checked.workers, lambda words, tell: start([*words, *more], tell))
+
+
+def describe(items: Sequence[Item], settings: Settings, workers: int | str) -> str:
+    """The lines of the list that are run with the time that they take; and those that are not, why, and their command."""
+    taken = [item for item in items if not item.left_out]
+    table = pd.DataFrame(
+        {
+            "experiment": item.line,
+            "cells": len(item.cells),
+            "methods": len(item.methods) if item.task == BENCHMARK else "-",
+            "trials": item.trials if item.task == BENCHMARK else "-",
+            "takes": duration(item.lasts(workers)),
+        }
+        for item in taken
+    )
+    lines = [table.to_string(index=False)] if taken else []
+    cores = choose_workers(workers, 10**6)
+    lines.append(
+        f"{len(taken)} of {len(items)} lines, {sum(len(item.cells) for item in taken)} cells: about "
+        f"{duration(sum(item.lasts(workers) for item in taken))} with {max(cores, 1)} trials at once, by times measured "
+        "on two cores"
+    )
+    if len(taken) < len(items):
+        lines.append("left out, with the command that runs it by itself (options.hours=null leaves out none for its time):")
+        lines += [f"  {item.line}: {item.left_out}\n    {item.command()}" for item in items if item.left_out]
+    return "\n".join(lines)
+
+
+def run_all(items: Sequence[Item], settings: Settings, folder: Path, workers: int | str, start: Start) -> int:
+    """Run what is missing of all lines that are not left out: a few trials of each, then more.
+
+    Args:
+        items: of the list.
+        settings: of the task.
+        folder: with a folder for each experiment.
+        workers: see :func:`pwan.pool.choose_workers`.
+        start: runs a command.
+
+    Returns:
+        The exit code, the largest of all commands.
+    """
+    parts, codes = _all_parts(items)
+
+    def tell() -> str:
+        return words(parts, rows_there(parts, folder), workers)
+
+    print(tell())
+    try:
+        for up_to in (*sorted(settings.rounds), None):
+            for item in items:
+                own = [part for part in parts if part.item is item]
+                if codes.get(item.line) != WRONG_INPUT and _gap(own, rows_there(own, folder), up_to):
+                    codes[item.line] = _run_item(item, own, folder, up_to, start, lambda: print(tell(), flush=True))
+                    print(tell(), flush=True)
+    finally:
+        there = rows_there(parts, folder)
+        summary = _summary(parts, there, codes)
+        write_table(summary, folder / SUMMARY)
+        print(f"\n{summary.to_string(index=False)}\n{words(parts, there, workers)}")
+    if settings.report and codes:
+        _report(folder)
+    return max([*codes.values(), *(FAILED for part in parts if _all_failed(part, there))], default=OK)
+
+
+def start(arguments: Sequence[str], tell: Callable[[], Any]) -> int:
+    """Run a command of this program in a process of its own, and give its exit code.
+
+    The process is told of Ctrl-C and of a signal by this one alone, so once, and then awaited.
+    """
+    line = [sys.executable, "-P", "-c", "from pwan.console import command; command()", "run", *arguments]
+    path = [str(Path(__file__).parents[3]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    with subprocess.Popen(line, env={**os.environ, "PYTHONPATH": os.pathsep.join(path)}, process_group=0) as process:
+        try:
+            while True:
+                try:
+                    code = process.wait(EVERY)
+                except subprocess.TimeoutExpired:
+                    tell()
+                else:
+                    return code if code >= 0 else FAILED
+        except KeyboardInterrupt as stop:
+            process.send_signal(code_of(stop) - 128)
+            process.wait()
+            raise
+
+
+def _all_parts(items: Sequence[Item]) -> tuple[list[Part], dict[str, int]]:
+    """The parts of all lines that are run, and exit codes of those that cannot be."""
+    parts: list[Part] = []
+    codes: dict[str, int] = {}
+    for item in items:
+        if item.left_out:
+            continue
+        try:
+            parts += parts_of(item)
+        except (ValueError, OSError) as error:
+            print(f"error: {item.line}: {error}", file=sys.stderr)
+            codes[item.line] = WRONG_INPUT
+    return parts, codes
+
+
+def _gap(parts: Sequence[Part], there: Rows, up_to: int | None) -> bool:
+    """Whether a command has anything to do."""
+    retry = any("retry_failed=true" in part.item.words for part in parts) and up_to is None
+    return any(missing(part, there, up_to) or (retry and failed(part, there)) for part in parts)
+
+
+def _run_item(
+    item: Item, parts: Sequence[Part], folder: Path, up_to: int | None, start: Start, tell: Callable[[], Any]
+) -> int:
+    more = [] if folder == Path("outputs").resolve() else [f"output={_quoted(folder / item.experiment)}"]
+    if up_to is not None and up_to < item.trials:
+        more += [f"trials={up_to}", "logger=none"]  # W&B gets a run once, with all trials
+    print(f"\n{item.command(*more)}", flush=True)
+    begun = time.monotonic()
+    code = start(item.arguments(*more), tell)
+    if code == OK and item.task != BENCHMARK:
+        note_end(parts[0], folder, time.monotonic() - begun)
+    return code
+
+
+def _summary(parts: Sequence[Part], there: Rows, codes: dict[str, int]) -> pd.DataFrame:
+    """A line for each line of the list that was to be run."""
+    lines = []
+    for line in dict.fromkeys([*(part.item.line for part in parts), *codes]):
+        own = [part for part in parts if part.item.line == line]
+        lines.append(
+            {
+                "experiment": line,
+                "cells": len({part.cell for part in own}),
+                "trials": sum(part.trials for part in own),
+                "missing": sum(missing(part, there) for part in own),
+                "failed": sum(failed(part, there) for part in own),
+                "hours": round(sum(sum(measured(part, there)) for part in own) / 3600, 3),
+                "exit_code": codes.get(line, OK),
+            }
+        )
+    return pd.DataFrame(lines)
+
+
+def _all_failed(part: Part, there: Rows) -> bool:
+    return not missing(part, there) and failed(part, there) == part.trials
+
+
+def _report(folder: Path) -> None:
+    """The page of all results; that there is none takes nothing from them."""
+    from pwan.app.tasks.report import Settings as ReportSettings
+    from pwan.app.tasks.report import make_report
+
+    try:
+        print(f"page: {make_report(folder, ReportSettings(folder=str(folder)))}")
+    except (ValueError, OSError) as error:
+        print(f"error: no page of the results: {error}", file=sys.stderr)
+
+
+def _launcher(overrides: Sequence[str]) -> list[str]:
+    """The overrides of Hydra's own that are passed on: how a sweep's cells are started.
+
+    Raises:
+        ValueError: another one.
+    """
+    passed = [word for word in overrides if not word.startswith("hydra.mode=")]
+    for word in passed:
+        if not word.lstrip("+").startswith(("hydra/launcher=", "hydra.launcher.")):
+            raise ValueError(f"experiment=paper passes on hydra/launcher and hydra.launcher alone, got {word!r}")
+    return passed
+
+
+def _conf(sources: Sequence[Any]) -> list[str]:
+    """The flags that name the folders of this command's configuration."""
+    flags = {"main": "--config-path", "command-line": "--config-dir"}
+    return [f"{flags[source.provider]}={source.path}" for source in sources if source.provider in flags]
+
+
+def _quoted(path: Path) -> str:
+    """As Hydra reads it whatever it holds."""
+    return "'" + str(path).replace("'", "\\'") + "'"
