@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
@@ -21,6 +21,7 @@ from pwan.app.tasks._settings.paper import Settings
 from pwan.place import command
 from pwan.pool import choose_workers
 from pwan.settings import nearest
+from pwan.shapes import paper
 
 BENCHMARK = "benchmark"
 GUESS = 10.0  # seconds of a trial of which nothing is known
@@ -120,8 +121,11 @@ def plan(settings: Settings, overrides: Sequence[str], workers: int | str) -> li
 
 
 def duration(seconds: float) -> str:
-    """In words: minutes below two hours."""
-    return f"{max(seconds, 0) / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+    """In words."""
+    for limit, size, unit in ((120, 1, ".0f s"), (7200, 60, ".0f min")):
+        if seconds < limit:
+            return f"{seconds / size:{unit[:3]}}{unit[3:]}"
+    return f"{seconds / 3600:.1f} h"
 
 
 def _check_passed(given: Sequence[Override]) -> None:
@@ -150,12 +154,15 @@ def _item(
     params = base.hydra.sweeper.get("params") or {}
     cells = _cells([*(f"{key}={value}" for key, value in params.items()), named, *words])
     item = Item(line, experiment, base.task, tuple(words), bool(params), cells)
-    if "method" in keys and any(override.key_or_group == "method" for override in own):
-        return replace(item, left_out="it is about methods of its own, and the command names others")
+    if listed and _about_methods([*params, *(override.key_or_group for override in own)]):
+        alone = [str(o.input_line) for o in [*own, *(o for o in passed if o.key_or_group != "method")]]
+        return replace(item, words=tuple(alone), left_out="it is about methods of its own, and the command names others")
     try:
         checked = check(compose("config", list(cells[0])))
     except (ValueError, HydraException, OmegaConfBaseException) as error:
         return replace(item, left_out=str(error).splitlines()[0])
+    if checked.cell.shape_source == "paper" and paper.needs_folder(checked.cell.shape):
+        return replace(item, left_out=f"its points are in the folder that {paper.FOLDER_VARIABLE} names, which is not set")
     if item.task != BENCHMARK:
         return replace(item, methods=(item.task,), seconds=(float(seconds.get(experiment, GUESS)),))
     methods = tuple(entry.name for entry in checked.entries)
@@ -163,6 +170,11 @@ def _item(
     return replace(
         item, methods=methods, trials=checked.trials, seconds=tuple(float(known.get(name, GUESS)) for name in methods)
     )
+
+
+def _about_methods(keys: Iterable[str]) -> bool:
+    """Whether a line of the list names methods, or varies a setting of one."""
+    return any(key.lstrip("+").partition(".")[0] == "method" for key in keys)
 
 
 def _means_something(override: Override, task: str, methods: Sequence[str]) -> bool:

@@ -7,6 +7,7 @@ other was. An experiment has a process of its own: what one takes or breaks, the
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -52,7 +53,7 @@ def run(checked: Checked, settings: Settings, folder: Path) -> int:
     if settings.list:
         return OK
     more = [*_launcher(hydra.overrides.hydra), *_conf(hydra.runtime.config_sources)]
-    return run_all(items, settings, folder, checked.workers, lambda words, tell: start([*words, *more], tell))
+    return run_all(items, checked, folder, lambda words, tell: start([*words, *more], tell))
 
 
 def describe(items: Sequence[Item], settings: Settings, workers: int | str) -> str:
@@ -81,19 +82,19 @@ def describe(items: Sequence[Item], settings: Settings, workers: int | str) -> s
     return "\n".join(lines)
 
 
-def run_all(items: Sequence[Item], settings: Settings, folder: Path, workers: int | str, start: Start) -> int:
+def run_all(items: Sequence[Item], checked: Checked, folder: Path, start: Start) -> int:
     """Run what is missing of all lines that are not left out: a few trials of each, then more.
 
     Args:
         items: of the list.
-        settings: of the task.
+        checked: the configuration of the task.
         folder: with a folder for each experiment.
-        workers: see :func:`pwan.pool.choose_workers`.
         start: runs a command.
 
     Returns:
         The exit code, the largest of all commands.
     """
+    settings, workers = checked.options, checked.workers
     parts, codes = _all_parts(items)
 
     def tell() -> str:
@@ -104,7 +105,8 @@ def run_all(items: Sequence[Item], settings: Settings, folder: Path, workers: in
         for up_to in (*sorted(settings.rounds), None):
             for item in items:
                 own = [part for part in parts if part.item is item]
-                if codes.get(item.line) != WRONG_INPUT and _gap(own, rows_there(own, folder), up_to):
+                retry = checked.retry_failed and up_to is None
+                if codes.get(item.line) != WRONG_INPUT and _gap(own, rows_there(own, folder), up_to, retry=retry):
                     codes[item.line] = _run_item(item, own, folder, up_to, start, lambda: print(tell(), flush=True))
                     print(tell(), flush=True)
     finally:
@@ -154,9 +156,8 @@ def _all_parts(items: Sequence[Item]) -> tuple[list[Part], dict[str, int]]:
     return parts, codes
 
 
-def _gap(parts: Sequence[Part], there: Rows, up_to: int | None) -> bool:
+def _gap(parts: Sequence[Part], there: Rows, up_to: int | None, *, retry: bool) -> bool:
     """Whether a command has anything to do."""
-    retry = any("retry_failed=true" in part.item.words for part in parts) and up_to is None
     return any(missing(part, there, up_to) or (retry and failed(part, there)) for part in parts)
 
 
@@ -229,4 +230,5 @@ def _conf(sources: Sequence[Any]) -> list[str]:
 
 def _quoted(path: Path) -> str:
     """As Hydra reads it whatever it holds."""
-    return "'" + str(path).replace("'", "\\'") + "'"
+    text = str(path)
+    return text if re.fullmatch(r"[\w./-]+", text) else "'" + text.replace("'", "\\'") + "'"
