@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
@@ -69,8 +69,10 @@ class Item:
     left_out: str = ""
 
     def arguments(self, *more: str) -> list[str]:
-        """What follows ``run.py``; the last of two words with the same key is valid."""
-        return [*(["-m"] if self.swept else []), f"experiment={self.experiment}", *self.words, *more]
+        """What follows ``run.py``, with more words in place of those of the same key."""
+        keys = {word.partition("=")[0] for word in more}
+        words = [word for word in self.words if word.partition("=")[0] not in keys]
+        return [*(["-m"] if self.swept else []), f"experiment={self.experiment}", *words, *more]
 
     def command(self, *more: str) -> str:
         """As a user would type it."""
@@ -122,10 +124,9 @@ def plan(settings: Settings, overrides: Sequence[str], workers: int | str) -> li
 
 def duration(seconds: float) -> str:
     """In words."""
-    for limit, size, unit in ((120, 1, ".0f s"), (7200, 60, ".0f min")):
-        if seconds < limit:
-            return f"{seconds / size:{unit[:3]}}{unit[3:]}"
-    return f"{seconds / 3600:.1f} h"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 def _check_passed(given: Sequence[Override]) -> None:
@@ -135,8 +136,8 @@ def _check_passed(given: Sequence[Override]) -> None:
         if key.partition(".")[0] in (*_OWN, *_PASSED) or key in _PASSED:
             continue
         raise ValueError(
-            f"experiment=paper cannot pass on {key!r}, of which every experiment has its own; run the one that you mean "
-            f"by itself, for example {command()} -m experiment=noise_bunny {override.input_line}. Passed on are "
+            f"experiment=paper cannot pass on {key!r}, of which every experiment has its own; run the one that you "
+            f"mean by itself, for example {command()} -m experiment=noise_bunny {override.input_line}; passed on are "
             f"{', '.join(_PASSED)}"
         )
 
@@ -145,39 +146,55 @@ def _item(
     line: str, experiment: str, own: Sequence[Override], given: Sequence[Override], seconds: dict[str, Any]
 ) -> Item:
     named = f"experiment={experiment}"
-    single = [str(override.input_line) for override in own if not override.is_sweep_override()]
-    base = compose("config", [named, *single], return_hydra_config=True)
-    listed = [str(name) for override in given if override.key_or_group == "method" for name in _values(override)]
-    passed = [override for override in given if _means_something(override, base.task, listed or list(base.method))]
+    base = compose("config", [named, *_words(o for o in own if not o.is_sweep_override())], return_hydra_config=True)
+    listed = {name for override in given if override.key_or_group == "method" for name in _names(override)}
+    passed = [override for override in given if _means_something(override, base.task, listed or set(base.method))]
+    params = [f"{key}={value}" for key, value in (base.hydra.sweeper.get("params") or {}).items()]
+    swept = bool(params) or any(override.is_sweep_override() for override in own)
+    needed = _needed([*OverridesParser.create().parse_overrides(params), *own])
+    if listed and needed - listed:
+        alone = _words([*own, *(override for override in passed if override.key_or_group != "method")])
+        why = f"it is about {', '.join(sorted(needed))}, and the command names other methods"
+        return Item(line, experiment, base.task, alone, swept, (), left_out=why)
     keys = {override.key_or_group for override in passed}
-    words = [str(o.input_line) for o in [*(o for o in own if o.key_or_group not in keys), *passed]]
-    params = base.hydra.sweeper.get("params") or {}
-    cells = _cells([*(f"{key}={value}" for key, value in params.items()), named, *words])
-    item = Item(line, experiment, base.task, tuple(words), bool(params), cells)
-    if listed and _about_methods([*params, *(override.key_or_group for override in own)]):
-        alone = [str(o.input_line) for o in [*own, *(o for o in passed if o.key_or_group != "method")]]
-        return replace(item, words=tuple(alone), left_out="it is about methods of its own, and the command names others")
+    words = _words([*(override for override in own if override.key_or_group not in keys), *passed])
+    item = Item(line, experiment, base.task, words, swept, _cells([*params, named, *words]))
     try:
-        checked = check(compose("config", list(cells[0])))
+        checked = check(compose("config", list(item.cells[0])))
     except (ValueError, HydraException, OmegaConfBaseException) as error:
         return replace(item, left_out=str(error).splitlines()[0])
     if checked.cell.shape_source == "paper" and paper.needs_folder(checked.cell.shape):
-        return replace(item, left_out=f"its points are in the folder that {paper.FOLDER_VARIABLE} names, which is not set")
+        return replace(item, left_out=f"its points are in the folder that {paper.FOLDER_VARIABLE} names; set it")
     if item.task != BENCHMARK:
         return replace(item, methods=(item.task,), seconds=(float(seconds.get(experiment, GUESS)),))
     methods = tuple(entry.name for entry in checked.entries)
     known = {**seconds.get("other", {}), **seconds.get(experiment, {})}
-    return replace(
-        item, methods=methods, trials=checked.trials, seconds=tuple(float(known.get(name, GUESS)) for name in methods)
-    )
+    each = tuple(float(known.get(name, GUESS)) for name in methods)
+    return replace(item, methods=methods, trials=checked.trials, seconds=each)
 
 
-def _about_methods(keys: Iterable[str]) -> bool:
-    """Whether a line of the list names methods, or varies a setting of one."""
-    return any(key.lstrip("+").partition(".")[0] == "method" for key in keys)
+def _words(overrides: Iterable[Override]) -> tuple[str, ...]:
+    return tuple(str(override.input_line) for override in overrides)
 
 
-def _means_something(override: Override, task: str, methods: Sequence[str]) -> bool:
+def _needed(overrides: Iterable[Override]) -> set[str]:
+    """The methods that these overrides name, or set something of."""
+    needed: set[str] = set()
+    for override in overrides:
+        section, _, rest = override.key_or_group.partition(".")
+        if section == "method":
+            needed |= {rest.partition(".")[0]} if rest else set(_names(override))
+    return needed
+
+
+def _names(override: Override) -> list[str]:
+    """The methods of ``method=[...]``."""
+    value = override.value()
+    return [str(getattr(one, "text", one)) for one in (value if isinstance(value, list) else [value])]
+
+
+def _means_something(override: Override, task: str, methods: Collection[str]) -> bool:
+    """Whether an override changes anything in an experiment of this task with these methods."""
     key = override.key_or_group
     section, _, rest = key.partition(".")
     if section in _OWN:
@@ -185,11 +202,6 @@ def _means_something(override: Override, task: str, methods: Sequence[str]) -> b
     tasks = _PASSED[key if key in _PASSED else section]
     fits = section != "method" or not rest or rest.partition(".")[0] in methods
     return fits and (tasks is None or task in tasks)
-
-
-def _values(override: Override) -> list[Any]:
-    value = override.value()
-    return [getattr(one, "text", one) for one in value] if isinstance(value, list) else [value]
 
 
 def _cells(words: Sequence[str]) -> tuple[tuple[str, ...], ...]:

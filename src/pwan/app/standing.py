@@ -130,17 +130,17 @@ def seconds_left(parts: Sequence[Part], there: Rows, workers: int | str) -> floa
 
 def words(parts: Sequence[Part], there: Rows, workers: int | str) -> str:
     """One line: what is done of all, and the time that is left."""
-    gaps = {part: missing(part, there) for part in parts}
     cells: dict[tuple[str, str], int] = {}
-    for part, gap in gaps.items():
+    for part in parts:
         place = (part.item.line, part.cell)
-        cells[place] = cells.get(place, 0) + gap
-    trials = sum(part.trials for part in parts)
-    done = sum(gap == 0 for gap in cells.values())
+        cells[place] = cells.get(place, 0) + missing(part, there)
+    trials, gap = sum(part.trials for part in parts), sum(cells.values())
+    done = sum(rest == 0 for rest in cells.values())
+    if not gap:
+        return f"over all: all {trials:,} trials of {len(cells)} cells are there"
     return (
-        f"over all: {trials - sum(gaps.values()):,} of {trials:,} trials and {done} of {len(cells)} cells done, "
-        f"{sum(gaps.values()):,} trials and {len(cells) - done} cells remain; "
-        f"about {duration(seconds_left(parts, there, workers))} left"
+        f"over all: {trials - gap:,} of {trials:,} trials and {done} of {len(cells)} cells are there; {gap:,} trials "
+        f"remain, about {duration(seconds_left(parts, there, workers))}"
     )
 
 

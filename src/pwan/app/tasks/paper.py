@@ -1,7 +1,7 @@
 """The task behind ``experiment=paper``: every experiment of a list, one after the other, each as its own command.
 
-What an experiment's command does by itself is done here too: the same folders and rows, so that either goes on where the
-other was. An experiment has a process of its own: what one takes or breaks, the next does not feel.
+The folders and rows are those of an experiment's own command, so that either goes on where the other was. An experiment
+has a process of its own: what one takes or breaks, the next does not feel.
 """
 
 from __future__ import annotations
@@ -47,17 +47,20 @@ Start = Callable[[Sequence[str], Callable[[], Any]], int]  # arguments, and what
 def run(checked: Checked, settings: Settings, folder: Path) -> int:
     hydra = HydraConfig.get()
     if hydra.mode == RunMode.MULTIRUN:
-        raise ValueError("experiment=paper is a sweep of sweeps by itself; leave out -m, and give one value for each key")
+        raise ValueError(
+            "experiment=paper is a sweep of sweeps by itself; leave out -m, and give one value for each key"
+        )
     items = plan(settings, list(hydra.overrides.task), checked.workers)
-    print(describe(items, settings, checked.workers))
+    print(describe(items, checked.workers))
     if settings.list:
         return OK
+    _check_alone()
     more = [*_launcher(hydra.overrides.hydra), *_conf(hydra.runtime.config_sources)]
     return run_all(items, checked, folder, lambda words, tell: start([*words, *more], tell))
 
 
-def describe(items: Sequence[Item], settings: Settings, workers: int | str) -> str:
-    """The lines of the list that are run with the time that they take; and those that are not, why, and their command."""
+def describe(items: Sequence[Item], workers: int | str) -> str:
+    """The lines of the list that are run, with the time that they take; the others, why, and their command."""
     taken = [item for item in items if not item.left_out]
     table = pd.DataFrame(
         {
@@ -70,14 +73,15 @@ def describe(items: Sequence[Item], settings: Settings, workers: int | str) -> s
         for item in taken
     )
     lines = [table.to_string(index=False)] if taken else []
-    cores = choose_workers(workers, 10**6)
+    takes = duration(sum(item.lasts(workers) for item in taken))
     lines.append(
-        f"{len(taken)} of {len(items)} lines, {sum(len(item.cells) for item in taken)} cells: about "
-        f"{duration(sum(item.lasts(workers) for item in taken))} with {max(cores, 1)} trials at once, by times measured "
-        "on two cores"
+        f"{len(taken)} of {len(items)} lines, {sum(len(item.cells) for item in taken)} cells: about {takes} with "
+        f"{max(choose_workers(workers, 10**6), 1)} trials at once, by times measured on two cores"
     )
     if len(taken) < len(items):
-        lines.append("left out, with the command that runs it by itself (options.hours=null leaves out none for its time):")
+        lines.append(
+            "left out, with the command that runs it by itself (options.hours=null leaves out none for its time):"
+        )
         lines += [f"  {item.line}: {item.left_out}\n    {item.command()}" for item in items if item.left_out]
     return "\n".join(lines)
 
@@ -100,6 +104,8 @@ def run_all(items: Sequence[Item], checked: Checked, folder: Path, start: Start)
     def tell() -> str:
         return words(parts, rows_there(parts, folder), workers)
 
+    if not (parts or codes):
+        return OK  # why nothing is to be run has been said
     print(tell())
     try:
         for up_to in (*sorted(settings.rounds), None):
@@ -220,6 +226,18 @@ def _launcher(overrides: Sequence[str]) -> list[str]:
         if not word.lstrip("+").startswith(("hydra/launcher=", "hydra.launcher.")):
             raise ValueError(f"experiment=paper passes on hydra/launcher and hydra.launcher alone, got {word!r}")
     return passed
+
+
+def _check_alone() -> None:
+    """Refuse several processes that torchrun or srun has started, of which each command would take all.
+
+    Raises:
+        ValueError: there are such.
+    """
+    from pwan.lightning import processes  # takes seconds to import
+
+    if processes.crew is not None:
+        raise ValueError("experiment=paper starts commands of its own; start it by itself, without torchrun or srun")
 
 
 def _conf(sources: Sequence[Any]) -> list[str]:

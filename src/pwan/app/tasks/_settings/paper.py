@@ -13,12 +13,12 @@ class Settings:
     """Which experiments are run, and how far each time round.
 
     Attributes:
-        experiments: one a line, in the order in which they are run: the name of a file in conf/experiment, and overrides
-            of its own, for example "noise_bunny method=[pwan_paper] trials=10".
+        experiments: one a line, in the order in which they are run: the name of a file in conf/experiment, and its own
+            overrides, for example "noise_bunny method=[pwan_paper] trials=10".
         seconds: of one trial as they were measured, a mean over an experiment's cells, by experiment and method; under
             "other" of a method in any other experiment. Of a task without trials: of all of it.
         hours: what would take longer altogether, by these seconds, is left out and said; None for no limit.
-        rounds: numbers of trials that all experiments have before the first one gets more.
+        rounds: how many trials all experiments have before the first of them gets more.
         list: only say what would be run.
         report: write the page of ``task=report`` at the end.
 
