@@ -51,7 +51,7 @@ def run(checked: Checked, settings: Settings, folder: Path) -> int:
             "experiment=paper is a sweep of sweeps by itself; leave out -m, and give one value for each key"
         )
     items = plan(settings, list(hydra.overrides.task), checked.workers)
-    print(describe(items, checked.workers))
+    print(describe(items, folder, checked.workers))
     if settings.list:
         return OK
     _check_alone()
@@ -59,7 +59,7 @@ def run(checked: Checked, settings: Settings, folder: Path) -> int:
     return run_all(items, checked, folder, lambda words, tell: start([*words, *more], tell))
 
 
-def describe(items: Sequence[Item], workers: int | str) -> str:
+def describe(items: Sequence[Item], folder: Path, workers: int | str) -> str:
     """The lines of the list that are run, with the time that they take; the others, why, and their command."""
     taken = [item for item in items if not item.left_out]
     table = pd.DataFrame(
@@ -82,7 +82,11 @@ def describe(items: Sequence[Item], workers: int | str) -> str:
         lines.append(
             "left out, with the command that runs it by itself (options.hours=null leaves out none for its time):"
         )
-        lines += [f"  {item.line}: {item.left_out}\n    {item.command()}" for item in items if item.left_out]
+        lines += [
+            f"  {item.line}: {item.left_out}\n    {item.command(*_place(item, folder))}"
+            for item in items
+            if item.left_out
+        ]
     return "\n".join(lines)
 
 
@@ -106,6 +110,7 @@ def run_all(items: Sequence[Item], checked: Checked, folder: Path, start: Start)
 
     if not (parts or codes):
         return OK  # why nothing is to be run has been said
+    folder.mkdir(parents=True, exist_ok=True)
     print(tell())
     try:
         for up_to in (*sorted(settings.rounds), None):
@@ -170,7 +175,7 @@ def _gap(parts: Sequence[Part], there: Rows, up_to: int | None, *, retry: bool) 
 def _run_item(
     item: Item, parts: Sequence[Part], folder: Path, up_to: int | None, start: Start, tell: Callable[[], Any]
 ) -> int:
-    more = [] if folder == Path("outputs").resolve() else [f"output={_quoted(folder / item.experiment)}"]
+    more = _place(item, folder)
     if up_to is not None and up_to < item.trials:
         more += [f"trials={up_to}", "logger=none"]  # W&B gets a run once, with all trials
     print(f"\n{item.command(*more)}", flush=True)
@@ -246,7 +251,13 @@ def _conf(sources: Sequence[Any]) -> list[str]:
     return [f"{flags[source.provider]}={source.path}" for source in sources if source.provider in flags]
 
 
-def _quoted(path: Path) -> str:
+def _place(item: Item, folder: Path) -> list[str]:
+    """The override that puts an experiment's results into the folder, where its command would not by itself."""
+    if folder == Path("outputs").resolve():
+        return []
+    return [f"output={_quoted(str(folder / item.experiment))}"]
+
+
+def _quoted(text: str) -> str:
     """As Hydra reads it whatever it holds."""
-    text = str(path)
     return text if re.fullmatch(r"[\w./-]+", text) else "'" + text.replace("'", "\\'") + "'"
