@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
@@ -17,7 +17,6 @@ from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
 from pwan.app.config import check
-from pwan.app.tasks._settings.paper import Settings
 from pwan.place import command
 from pwan.pool import choose_workers
 from pwan.settings import nearest
@@ -88,34 +87,44 @@ def lasting(trials: int, seconds: float, workers: int | str) -> float:
     return seconds * ceil(trials / max(choose_workers(workers, trials), 1)) + OVERHEAD if trials else 0.0
 
 
-def plan(settings: Settings, overrides: Sequence[str], workers: int | str) -> list[Item]:
+def plan(
+    lines: Sequence[str],
+    overrides: Sequence[str],
+    *,
+    seconds: Mapping[str, Any],
+    hours: float | None,
+    workers: int | str,
+) -> list[Item]:
     """All lines of the list, those that are left out with the reason. Hydra must be initialised.
 
     Args:
-        settings: of the task.
+        lines: an experiment and its own overrides each.
         overrides: of the command line; those that mean something to an experiment are passed on to it.
+        seconds, hours: see the task's settings.
         workers: see :func:`pwan.pool.choose_workers`.
 
     Raises:
-        ValueError: an experiment that does not exist, or an override that cannot be passed on.
+        ValueError: no line, an experiment that does not exist, or an override that cannot be passed on.
     """
+    if not lines:
+        raise ValueError("options.experiments is empty; take experiment=paper, which names those of the paper")
     parser = OverridesParser.create()
     given = parser.parse_overrides(list(overrides))
     _check_passed(given)
     known = sorted(GlobalHydra.instance().config_loader().get_group_options("experiment"))
     items, spent = [], 0.0
-    for line in settings.experiments:
+    for line in lines:
         experiment, *own = shlex.split(line) or [""]
         if experiment not in known:
             raise ValueError(
                 f"options.experiments: experiment {experiment!r} does not exist{nearest(experiment, known)}; "
                 f"there are {', '.join(known)}"
             )
-        item = _item(line, experiment, parser.parse_overrides(own), given, settings.seconds)
+        item = _item(line, experiment, parser.parse_overrides(own), given, seconds)
         takes = item.lasts(workers)
-        if not item.left_out and settings.hours is not None and spent + takes > settings.hours * 3600:
-            left = max(settings.hours * 3600 - spent, 0.0)
-            why = f"it takes {duration(takes)}, and {duration(left)} are left of options.hours={settings.hours:g}"
+        if not item.left_out and hours is not None and spent + takes > hours * 3600:
+            left = max(hours * 3600 - spent, 0.0)
+            why = f"it takes {duration(takes)}, and {duration(left)} are left of options.hours={hours:g}"
             item = replace(item, left_out=why)
         spent += 0.0 if item.left_out else takes
         items.append(item)
@@ -143,7 +152,7 @@ def _check_passed(given: Sequence[Override]) -> None:
 
 
 def _item(
-    line: str, experiment: str, own: Sequence[Override], given: Sequence[Override], seconds: dict[str, Any]
+    line: str, experiment: str, own: Sequence[Override], given: Sequence[Override], seconds: Mapping[str, Any]
 ) -> Item:
     named = f"experiment={experiment}"
     base = compose("config", [named, *_words(o for o in own if not o.is_sweep_override())], return_hydra_config=True)

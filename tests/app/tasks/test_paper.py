@@ -35,7 +35,7 @@ def hydra():
 
 
 def planned(*lines, given=(), workers=2, hours=None, **seconds):
-    return plan(Settings(experiments=lines, seconds=seconds, hours=hours), list(given), workers)
+    return plan(lines, list(given), seconds=seconds, hours=hours, workers=workers)
 
 
 def checked(**options):
@@ -126,7 +126,7 @@ def test_wrong_lists_are_refused():
     with pytest.raises(ValueError, match="'noise_buny' does not exist .did you mean 'noise_bunny'"):
         planned("noise_buny")
     with pytest.raises(ValueError, match="take experiment=paper"):
-        Settings()
+        planned()
     for seconds in ({"toy": 0}, {"toy": "long"}, {"toy": {"pwan": -1}}):
         with pytest.raises(ValueError, match="seconds.toy must hold positive numbers"):
             Settings(experiments=(TOY,), seconds=seconds)

@@ -50,7 +50,13 @@ def run(checked: Checked, settings: Settings, folder: Path) -> int:
         raise ValueError(
             "experiment=paper is a sweep of sweeps by itself; leave out -m, and give one value for each key"
         )
-    items = plan(settings, list(hydra.overrides.task), checked.workers)
+    items = plan(
+        settings.experiments,
+        list(hydra.overrides.task),
+        seconds=settings.seconds,
+        hours=settings.hours,
+        workers=checked.workers,
+    )
     print(describe(items, folder, checked.workers))
     if settings.list:
         return OK

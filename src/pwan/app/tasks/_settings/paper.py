@@ -23,7 +23,7 @@ class Settings:
         report: write the page of ``task=report`` at the end.
 
     Raises:
-        ValueError: no experiments, or a number that is none.
+        ValueError: a number that is out of its range, or none.
     """
 
     experiments: tuple[str, ...] = ()
@@ -35,8 +35,6 @@ class Settings:
 
     def __post_init__(self) -> None:
         check_ranges(self, positive=("hours", "rounds"))
-        if not self.experiments:
-            raise ValueError("experiments is empty; take experiment=paper, which names those of the paper")
         for name, given in self.seconds.items():
             for value in given.values() if isinstance(given, dict) else [given]:
                 if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
