@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from hydra import compose
-from omegaconf import OmegaConf
 
 import pwan
-from pwan import shapes
+from pwan import methods, shapes
 from pwan.app.config import cell_folder, check
 from pwan.app.plan import BENCHMARK, Item, duration, lasting
 from pwan.bench.cell import settings_hash
@@ -59,8 +58,9 @@ def parts_of(item: Item) -> list[Part]:
         OSError: a shape that is not there.
     """
     if item.task != BENCHMARK:
-        plain = OmegaConf.to_container(compose("config", list(item.cells[0])), resolve=True)
-        text = json.dumps([pwan.__version__, plain], sort_keys=True, default=str)
+        checked = check(compose("config", list(item.cells[0])))
+        used = [(entry.name, methods.settings(entry.method, entry.options)) for entry in checked.entries]
+        text = str((pwan.__version__, checked.cell, checked.options, checked.trainer, used))
         return [Part(item, "", item.task, hashlib.sha256(text.encode()).hexdigest()[:12], 1, item.seconds[0])]
     parts = []
     for overrides in item.cells:
@@ -69,9 +69,9 @@ def parts_of(item: Item) -> list[Part]:
         shape = shapes.load(cell.shape, cell.shape_source)
         first = make_problem(shape, cell.synthesis, seed=cell.seed, trials=[0])
         for entry, seconds in zip(checked.entries, item.seconds, strict=True):
-            used = {**entry.resolved(first), **devices_of(entry.method, checked.trainer)}
+            resolved = {**entry.resolved(first), **devices_of(entry.method, checked.trainer)}
             name = cell_folder(overrides) if item.swept else ""
-            parts.append(Part(item, name, entry.name, settings_hash(cell, entry, used), checked.trials, seconds))
+            parts.append(Part(item, name, entry.name, settings_hash(cell, entry, resolved), checked.trials, seconds))
     return parts
 
 

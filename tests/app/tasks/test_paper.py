@@ -182,6 +182,8 @@ def test_all_experiments_have_a_few_trials_before_one_has_more_and_only_what_is_
     again = Commands(parts)
     assert run_all(items, checked(), tmp_path, again) == 0
     assert again.given == []
+    assert run_all(planned(TOY, given=["logger=none"]), checked(), tmp_path, again) == 0
+    assert again.given == []
     more = planned(TOY, given=["seed=1"])  # another picture
     assert run_all(more, checked(), tmp_path, again) == 0
     assert of(again, "experiment") == [f"experiment={TOY}"]
@@ -215,6 +217,12 @@ def test_ctrl_c_leaves_the_rest_for_the_same_command(tmp_path, capsys, small_and
     commands = Commands(parts)
     assert run_all(items, checked(), tmp_path, commands) == 0
     assert of(commands, "experiment") == [f"experiment={TOY}", "experiment=noise_bunny"]
+
+
+def test_processes_that_others_started_are_refused(monkeypatch):
+    monkeypatch.setattr("pwan.lightning.processes.crew", object())
+    with pytest.raises(ValueError, match="without torchrun or srun"):
+        paper._check_alone()
 
 
 def test_failed_trials_are_counted_and_tried_again_only_when_asked(tmp_path):
