@@ -14,9 +14,10 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
+from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from pwan.app.config import check
+from pwan.app.config import KEYS, check
 from pwan.place import command
 from pwan.pool import choose_workers
 from pwan.settings import nearest
@@ -24,7 +25,7 @@ from pwan.shapes import paper
 
 BENCHMARK = "benchmark"
 GUESS = 10.0  # seconds of a trial of which nothing is known
-OVERHEAD = 2.0  # seconds that a method takes in a cell beside its trials: pictures, summary, W&B
+OVERHEAD = 2.0  # seconds that a method takes in a cell beside its trials, for pictures, summary and W&B; by eye
 # keys of the command line that are passed on, each with the tasks in which it changes anything; None: all
 _PASSED: dict[str, tuple[str, ...] | None] = {
     "seed": None,
@@ -168,8 +169,8 @@ def _item(
     keys = {override.key_or_group for override in passed}
     words = _words([*(override for override in own if override.key_or_group not in keys), *passed])
     item = Item(line, experiment, base.task, words, swept, _cells([*params, named, *words]))
-    try:
-        checked = check(compose("config", list(item.cells[0])))
+    try:  # composing takes most of the time
+        checked = check(compose("config", list(item.cells[0])) if passed else OmegaConf.masked_copy(base, KEYS))
     except (ValueError, HydraException, OmegaConfBaseException) as error:
         return replace(item, left_out=str(error).splitlines()[0])
     if checked.cell.shape_source == "paper" and paper.needs_folder(checked.cell.shape):

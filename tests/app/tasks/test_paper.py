@@ -205,8 +205,10 @@ def test_what_fails_or_is_refused_does_not_end_the_rest(tmp_path, capsys, small_
         assert list(frame["exit_code"]) == [code, 0, 0] and list(frame["missing"]) == [3, 0, 0]
     capsys.readouterr()
     cannot = planned("noise_bunny shape.name=fish problem.outlier_ratio=0.2")
-    assert run_all(cannot, checked(), tmp_path / "cannot", Commands([])) == 2
-    assert "error: noise_bunny shape.name=fish" in capsys.readouterr().err
+    assert run_all(cannot, checked(report=True), tmp_path / "cannot", Commands([])) == 2
+    told = capsys.readouterr().err
+    assert "error: noise_bunny shape.name=fish" in told
+    assert "error: no page of the results: nothing to report" in told
 
 
 def test_ctrl_c_leaves_the_rest_for_the_same_command(tmp_path, capsys, small_and_toy):
@@ -248,15 +250,15 @@ def in_this_process(arguments, tell):
         here.hydra = outer
 
 
-def test_the_experiments_own_command_finds_all_done(tmp_path, capsys):
+def test_the_experiments_own_command_finds_all_done(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("pwan.app.tasks.report.make_report", lambda folder, settings: Path(settings.folder) / "page")
     line = SMALL + " trials=2 logger=none workers=1"
     items = planned(line)
     assert run_all(items, checked(report=True), tmp_path, in_this_process) == 0
-    assert (tmp_path / "report.html").is_file()
+    assert f"page: {tmp_path}/page" in capsys.readouterr().out
     assert len(read_rows(tmp_path / "noise_bunny")) == 4
     cells = {path.name for path in (tmp_path / "noise_bunny").iterdir() if path.is_dir()}
     assert cells == {part.cell for part in parts_of(items[0])}
-    capsys.readouterr()
     assert in_this_process(items[0].arguments(f"output={tmp_path}/noise_bunny"), None) == 0
     assert "nothing to do: all 2 cells were finished already" in capsys.readouterr().out
 

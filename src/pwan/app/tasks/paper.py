@@ -18,6 +18,7 @@ from typing import Any
 import pandas as pd
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
+from tqdm import tqdm
 
 from pwan.app.checked import Checked
 from pwan.app.plan import BENCHMARK, Item, duration, plan
@@ -162,9 +163,8 @@ def _all_parts(items: Sequence[Item]) -> tuple[list[Part], dict[str, int]]:
     """The parts of all lines that are run, and exit codes of those that cannot be."""
     parts: list[Part] = []
     codes: dict[str, int] = {}
-    for item in items:
-        if item.left_out:
-            continue
+    taken = [item for item in items if not item.left_out]
+    for item in tqdm(taken, desc="what is there", unit="experiment", delay=5):
         try:
             parts += parts_of(item)
         except (ValueError, OSError) as error:
