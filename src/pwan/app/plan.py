@@ -101,7 +101,8 @@ def plan(
     Args:
         lines: an experiment and its own overrides each.
         overrides: of the command line; those that mean something to an experiment are passed on to it.
-        seconds, hours: see the task's settings.
+        seconds: see the task's settings.
+        hours: see the task's settings.
         workers: see :func:`pwan.pool.choose_workers`.
 
     Raises:
