@@ -245,7 +245,7 @@ def _row(
 
 def _learning_title(shape: Shape, settings: Settings) -> str:
     every = settings.paper_penalty_every
-    taken = "the first update of a step of 30 alone" if every == 0 else f"one update in {every}"
+    taken = {0: "the first of 30 updates", 1: "every update"}.get(every, f"one update in {every}")
     return f"{shape.name} ({shape.source}): the paper's network, {settings.paper_seeds} seeds, penalty on {taken}"
 
 
