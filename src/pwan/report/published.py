@@ -109,6 +109,8 @@ PRECISION = {
     "L_D,5": (-4.1044, -4.1004),
     "W1": (1.0835, 1.0893),
 }
+# How much faster a step is on two GPUs than on one, by the number of points (appendix, "More Details" of Sec. Exp_eff).
+TWO_GPUS = {100_000: 1.3, 700_000: 1.9}
 
 
 def table_for(*, outlier_ratios: set[float], keeps: set[float], deformations: set[str]) -> PublishedTable | None:
