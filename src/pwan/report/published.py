@@ -88,8 +88,9 @@ PARTIAL = PublishedTable(
         "pwan_paper_distance": "d-PWAN",
     },
 )
-# Mean and standard deviation of the MSE on the space-time faces (23,728 points, pairs i and i + 20), normalised units.
-FACES_SOURCE = f"{PAPER}, appendix, table of the space-time faces; 20 pairs, normalised units"
+# Mean and standard deviation of the MSE on the space-time faces (23,728 points, pairs i and i + 20), in a unit that the
+# paper does not name; beside ours over the mean squared radius, which are of the same size.
+FACES_SOURCE = f"{PAPER}, appendix, table of the space-time faces; 20 pairs; it does not name their unit"
 FACES = {"BCPD": (0.0017, 0.001), "CPD": (0.00049, 0.0002), "PWAN": (0.00032, 0.000089)}
 FACES_METHODS = {
     "bcpd_scalability": "BCPD",
