@@ -41,24 +41,29 @@ def theory(arguments: argparse.Namespace) -> None:
     fish = shapes.load("fish", "paper")
     source, reference = fish.points, fish.partner
     assert reference is not None
+    partial_wasserstein(reference, source, mass=25.0)  # loads the solver, which is not to be timed
     for limit in ({"mass": 25.0}, {"mass": 50.0}, {"mass": 78.0}, {"distance": 0.648}, {"distance": 1.09}):
         started = time.perf_counter()
         exact = partial_wasserstein(reference, source, **limit)
         seconds = time.perf_counter() - started
         slope = differences(reference, source, limit, arguments.step)
-        learned = partial_wasserstein(reference, source, solver="neural", steps=arguments.updates, **limit)
+        learned = partial_wasserstein(reference, source, solver="neural", updates=arguments.updates, **limit)
         assert learned.potential is not None
         found = -learned.potential.gradient(source)
-        alike = float((slope * found).sum() / np.linalg.norm(slope) / np.linalg.norm(found))
+        lengths = np.linalg.norm(found), np.linalg.norm(slope)
+        values = [result.value / len(source) for result in (exact, learned)]
         print(
-            f"{limit}: exact {exact.value / len(source):.4f} in {seconds:.3f} s, learned {learned.value / len(source):.4f}; "
-            f"gradient: cosine {alike:.4f}, length of the learned one {np.linalg.norm(found) / np.linalg.norm(slope):.3f}"
+            f"{limit}: exact {values[0]:.4f} in {seconds:.3f} s, learned {values[1]:.4f}; gradient: "
+            f"cosine {(slope * found).sum() / np.prod(lengths):.4f}, length {lengths[0] / lengths[1]:.3f}"
         )
-    part = reference[: len(source)]
     whole, wide = float(len(source)), 100.0
-    w1 = partial_wasserstein(part, source).value
-    mass, distance = (partial_wasserstein(part, source, **limit).value for limit in ({"mass": whole}, {"distance": wide}))
-    print(f"equal sets: W1 {w1:.6f}, L_M of all {mass:.6f}, L_D of a wide h plus h times the mass {distance + wide * whole:.6f}")
+    limits: list[dict[str, float]] = [{}, {"mass": whole}, {"distance": wide}]
+    for others in (reference[: len(source)], reference):
+        all_of_it, mass, distance = (partial_wasserstein(others, source, **limit).value for limit in limits)
+        print(
+            f"{len(source)} against {len(others)} points: all matched {all_of_it:.6f}, L_M,{whole:g} {mass:.6f}, "
+            f"L_D,{wide:g} + h m {distance + wide * whole:.6f}"
+        )
 
 
 def differences(reference: np.ndarray, source: np.ndarray, limit: dict[str, float], step: float) -> np.ndarray:
@@ -86,14 +91,17 @@ def sets(arguments: argparse.Namespace) -> None:
         between = [
             nearest(truth, one, 1) for truth, one in zip(problem.truth.numpy(), problem.reference.numpy(), strict=True)
         ]
-        print(f"{name}: {len(shape.points):,} points; 1,000 of them are {np.mean(inside):.3f} apart, and aligned ones "
-              f"{np.mean(between):.3f} from the reference")
+        print(
+            f"{name}: {len(shape.points):,} points; 1,000 of them are {np.mean(inside):.3f} apart, and aligned ones "
+            f"{np.mean(between):.3f} from the reference"
+        )
         for keep in OVERLAPS:
-            share = np.concatenate(
-                [partners(shape, replace(BENT, keep=keep), 0, trial)[0] for trial in range(arguments.trials)]
-            ).reshape(arguments.trials, -1).mean(1)
-            print(f"  keep {keep}: least by the formula {(2 * keep - 1) / keep:.2f}, share of the source with a partner "
-                  f"{np.median(share):.2f} ({share.min():.2f} to {share.max():.2f})")
+            cropped = replace(BENT, keep=keep)
+            share = np.array([partners(shape, cropped, 0, trial)[0].mean() for trial in range(arguments.trials)])
+            print(
+                f"  keep {keep}: least by the formula {(2 * keep - 1) / keep:.2f}, share of the source with a partner "
+                f"{np.median(share):.2f} ({share.min():.2f} to {share.max():.2f})"
+            )
 
 
 def nearest(points: np.ndarray, others: np.ndarray, which: int) -> float:
@@ -104,20 +112,23 @@ def nearest(points: np.ndarray, others: np.ndarray, which: int) -> float:
 
 def partners(shape: shapes.Shape, settings: SynthesisSettings, seed: int, trial: int) -> tuple[np.ndarray, np.ndarray]:
     """Which points of the kept source and of the kept reference have a partner: the nearest point of the other set
-    before it was cropped is kept too, and no outlier."""
+    before it was cropped is kept too. Outliers have none."""
     whole, kept = (
-        make_problem(shape, one, seed=seed, trials=[trial])
-        for one in (replace(settings, keep=1.0, noise=0.0, outlier_ratio=0.0), replace(settings, noise=0.0))
+        make_problem(shape, replace(settings, noise=0.0, outlier_ratio=0.0, keep=keep), seed=seed, trials=[trial])
+        for keep in (1.0, settings.keep)
     )
     assert whole.truth is not None and kept.truth is not None
-    truths, references = ((one.truth[0].numpy(), one.reference[0].numpy()) for one in (whole, kept))
-    found = []
-    for points, full, cropped in ((kept.truth[0].numpy(), whole.reference[0].numpy(), references[1]),
-                                  (references[1], truths[0], truths[1])):
-        _, row = KDTree(full).query(points)
-        distance, _ = KDTree(cropped).query(full[row])
-        found.append(distance < 1e-9)
-    return found[0], found[1]
+    truth, reference = kept.truth[0].numpy(), kept.reference[0].numpy()
+    of_source = is_kept(truth, whole.reference[0].numpy(), reference)
+    of_reference = is_kept(reference, whole.truth[0].numpy(), truth)
+    return of_source, np.append(of_reference, np.zeros(round(settings.outlier_ratio * settings.points), dtype=bool))
+
+
+def is_kept(points: np.ndarray, others: np.ndarray, kept: np.ndarray) -> np.ndarray:
+    """Whether the other set's nearest point is among those of it that were kept."""
+    _, rows = KDTree(others).query(points)
+    distances, _ = KDTree(kept).query(others[rows])
+    return distances < 1e-9
 
 
 # cells
@@ -189,17 +200,23 @@ def noise_lines(rows: pd.DataFrame) -> Iterator[tuple[str, str]]:
         ratio = of(rows, method) / plain
         for value in (0.2, 1.2):
             if value in ratio.index.get_level_values(1):
-                yield f"{method}'s median over PWAN's before refinement, {value} outliers a point", span(ratio.xs(value, level=1))
+                yield (
+                    f"{method}'s median over PWAN's before refinement, {value} outliers a point",
+                    span(ratio.xs(value, level=1)),
+                )
     deviation = of(rows, "tpsrpm", "mse_std") / of(rows, "pwan", "mse_std")
     for shape in NOISE:
         if shape in deviation.index.get_level_values(0):
-            few, many = (deviation[shape][[at for at in deviation[shape].index if (at > 0.7) == late]] for late in (False, True))
+            few, many = (
+                deviation[shape][[at for at in deviation[shape].index if (at > 0.7) == late]] for late in (False, True)
+            )
             yield (
                 f"TPS-RPM's deviation over PWAN's, {shape}: up to 0.6, from 0.8 on",
                 ", ".join(span(part) for part in (few, many) if len(part)),
             )
-    yield "worst trial of PWAN, of soft_assignment, of TPS-RPM", ", ".join(
-        f"{of(rows, method, 'mse_max').max():.2g}" for method in ("pwan", "soft_assignment", "tpsrpm")
+    yield (
+        "worst trial of PWAN, of soft_assignment, of TPS-RPM",
+        ", ".join(f"{of(rows, method, 'mse_max').max():.2g}" for method in ("pwan", "soft_assignment", "tpsrpm")),
     )
 
 
@@ -223,17 +240,23 @@ def partial_lines(rows: pd.DataFrame) -> Iterator[tuple[str, str]]:
     least = pd.concat([of(rows, method, "mse_std") for method in baselines], axis=1).min(axis=1)
     yield "least deviation of a baseline over the larger of both types': at 0.7; at 1", ends(least / wider)
     beyond = {method: of(rows, method) > of(rows, method, "mse_initial_median") for method in baselines}
-    yield "cells in which a baseline's median is above doing nothing", ", ".join(
-        f"{method} {int(above.sum())}" for method, above in beyond.items()
+    yield (
+        "cells in which a baseline's median is above doing nothing",
+        ", ".join(f"{method} {int(above.sum())}" for method, above in beyond.items()),
     )
     for name, ours in (("before refinement", mass), ("after it", of(rows, "pwan"))):
         yield f"soft_assignment's median over m-PWAN's {name}", mean_ratio(of(rows, "soft_assignment") / ours)
-    yield "soft_assignment's deviation over m-PWAN's", mean_ratio(of(rows, "soft_assignment", "mse_std") / of(rows, "pwan", "mse_std"))
+    yield (
+        "soft_assignment's deviation over m-PWAN's",
+        mean_ratio(of(rows, "soft_assignment", "mse_std") / of(rows, "pwan", "mse_std")),
+    )
 
 
 def ends(numbers: pd.Series) -> str:
     """Of the hardest and of the easiest keep ratio, as far as they are there."""
-    return "; ".join(span(numbers.xs(keep, level=1)) if keep in numbers.index.get_level_values(1) else "-" for keep in (0.7, 1.0))
+    return "; ".join(
+        span(numbers.xs(keep, level=1)) if keep in numbers.index.get_level_values(1) else "-" for keep in (0.7, 1.0)
+    )
 
 
 # training
@@ -247,7 +270,8 @@ def training(arguments: argparse.Namespace) -> None:
             if numbers:
                 print(f"{kept.parents[1].name}, {len(numbers)} trials of {arguments.method}, medians:")
                 for name in numbers[0]:
-                    print(f"  {name}: {np.median([one[name] for one in numbers]):.3g} (to {max(one[name] for one in numbers):.3g})")
+                    values = [one[name] for one in numbers]
+                    print(f"  {name}: {np.median(values):.3g} ({min(values):.3g} to {max(values):.3g})")
 
 
 def trial_numbers(kept: Path, trial: int) -> dict[str, float]:
@@ -263,13 +287,20 @@ def numbers_of(settings: dict[str, Any], arrays: dict[str, Any], trial: int) -> 
     made = SynthesisSettings(**settings["problem"])
     shape = shapes.load(settings["shape"]["name"], settings["shape"]["source"])
     source, reference = partners(shape, made, settings["seed"], trial)
-    good = np.concatenate([reference[: len(arrays["reference_potential"])], source])
+    good = np.concatenate([reference, source])
     norm = np.concatenate([arrays["reference_gradient_norm"], arrays["gradient_norm"]])
     mse, loss = arrays["curve_mse"], arrays["history_loss"]
-    yield "mean f of the reference less that of the source", float(
-        arrays["reference_potential"].mean() - arrays["potential"].mean()
+    yield (
+        "mean f of the reference less that of the source",
+        float(arrays["reference_potential"].mean() - arrays["potential"].mean()),
     )
-    yield f"share of the outliers with |grad f| below {LOW}", float((norm[~good] < LOW).mean()) if not good.all() else 1.0
+    for name, these in (("outliers", ~good), ("others", good)):
+        if these.any():
+            yield f"median |grad f| of the {name}", float(np.median(norm[these]))
+    yield (
+        f"share of the outliers with |grad f| below {LOW}",
+        float((norm[~good] < LOW).mean()) if not good.all() else 1.0,
+    )
     yield f"share of the others with |grad f| below {LOW}", float((norm[good] < LOW).mean())
     yield "largest |grad f| at the points, last step", float(norm.max())
     yield "share of the points with |grad f| above 1.05, last step", float((norm > 1.05).mean())
