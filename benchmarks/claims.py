@@ -136,6 +136,7 @@ def is_kept(points: np.ndarray, others: np.ndarray, kept: np.ndarray) -> np.ndar
 
 NOISE = {name: f"noise_{name}" for name in ("bunny", "monkey", "armadillo")}
 PARTIAL = {name: f"partial_{name}" for name in NOISE}
+BASELINES = ("tpsrpm", "gmmreg", "bcpd", "cpd")  # the first is in the noise figure alone
 SOURCES = {"packaged": "packaged points", "paper": "the paper's own points"}
 
 
@@ -151,7 +152,7 @@ def cells(arguments: argparse.Namespace) -> None:
 
 
 def read_cells(folders: Sequence[str], names: dict[str, str], source: str) -> pd.DataFrame:
-    """One row for each cell and method, indexed by them: "shape", the swept value and the method."""
+    """One row for each method of the cells that have all, indexed by "shape", the swept value and the method."""
     found = []
     for folder, (shape, name) in product(folders, names.items()):
         for path in sorted(chain(Path(folder).glob(f"{name}/results.csv"), Path(folder).glob(f"{name}/*/summary.csv"))):
@@ -161,7 +162,9 @@ def read_cells(folders: Sequence[str], names: dict[str, str], source: str) -> pd
         return pd.DataFrame()
     key = "outlier_ratio" if "noise" in next(iter(names.values())) else "keep"
     rows = pd.concat(found).drop_duplicates(["shape", key, "method"], keep="last")
-    return rows.set_index(["shape", key, "method"]).sort_index()
+    rows = rows.set_index(["shape", key, "method"]).sort_index()
+    wanted = {"pwan", "soft_assignment", *(BASELINES if key == "outlier_ratio" else ("pwan_distance", *BASELINES[1:]))}
+    return rows.groupby(level=[0, 1]).filter(lambda cell: wanted <= set(cell.index.get_level_values(2)))
 
 
 def of(rows: pd.DataFrame, method: str, column: str = "mse_median") -> pd.Series:
@@ -188,12 +191,11 @@ def below(ours: pd.Series, rows: pd.DataFrame, baselines: Sequence[str]) -> str:
 def noise_lines(rows: pd.DataFrame) -> Iterator[tuple[str, str]]:
     if rows.empty:
         return
-    baselines = ("tpsrpm", "gmmreg", "bcpd", "cpd")
     plain, refined = of(rows, "pwan", "mse_unrefined_median"), of(rows, "pwan")
     yield "**among outliers**: cells, trials", f"{len(plain)} of 18, {span(of(rows, 'pwan', 'trials'), 3)}"
     for name, ours in (("before refinement", plain), ("after it", refined)):
         yield f"PWAN's median {name}", span(ours)
-        yield f"cells in which PWAN {name} is the lowest of the paper's five methods", below(ours, rows, baselines)
+        yield f"cells in which PWAN {name} is the lowest of the paper's five methods", below(ours, rows, BASELINES)
         yield f"TPS-RPM's median over PWAN's {name}", mean_ratio(of(rows, "tpsrpm") / ours)
         yield f"soft_assignment's median over PWAN's {name}", mean_ratio(of(rows, "soft_assignment") / ours)
     for method in ("gmmreg", "bcpd", "cpd"):
@@ -223,7 +225,7 @@ def noise_lines(rows: pd.DataFrame) -> Iterator[tuple[str, str]]:
 def partial_lines(rows: pd.DataFrame) -> Iterator[tuple[str, str]]:
     if rows.empty:
         return
-    baselines = ("gmmreg", "bcpd", "cpd")
+    baselines = BASELINES[1:]
     mass, distance = (of(rows, method, "mse_unrefined_median") for method in ("pwan", "pwan_distance"))
     yield "**parts missing**: cells, trials", f"{len(mass)} of 21, {span(of(rows, 'pwan', 'trials'), 3)}"
     for method, kind in (("pwan", "m-PWAN"), ("pwan_distance", "d-PWAN")):
