@@ -137,6 +137,7 @@ def is_kept(points: np.ndarray, others: np.ndarray, kept: np.ndarray) -> np.ndar
 NOISE = {name: f"noise_{name}" for name in ("bunny", "monkey", "armadillo")}
 PARTIAL = {name: f"partial_{name}" for name in NOISE}
 BASELINES = ("tpsrpm", "gmmreg", "bcpd", "cpd")  # the first is in the noise figure alone
+WRITTEN = {"tpsrpm": "TPS-RPM", "gmmreg": "GMM-REG", "bcpd": "BCPD", "cpd": "CPD"}
 SOURCES = {"packaged": "packaged points", "paper": "the paper's own points"}
 
 
@@ -203,7 +204,7 @@ def noise_lines(rows: pd.DataFrame) -> Iterator[tuple[str, str]]:
         for value in (0.2, 1.2):
             if value in ratio.index.get_level_values(1):
                 yield (
-                    f"{method}'s median over PWAN's before refinement, {value} outliers a point",
+                    f"{WRITTEN[method]}'s median over PWAN's before refinement, {value} outliers a point",
                     span(ratio.xs(value, level=1)),
                 )
     deviation = of(rows, "tpsrpm", "mse_std") / of(rows, "pwan", "mse_std")
@@ -244,7 +245,7 @@ def partial_lines(rows: pd.DataFrame) -> Iterator[tuple[str, str]]:
     beyond = {method: of(rows, method) > of(rows, method, "mse_initial_median") for method in baselines}
     yield (
         "cells in which a baseline's median is above doing nothing",
-        ", ".join(f"{method} {int(above.sum())}" for method, above in beyond.items()),
+        ", ".join(f"{WRITTEN[method]} {int(above.sum())}" for method, above in beyond.items()),
     )
     for name, ours in (("before refinement", mass), ("after it", of(rows, "pwan"))):
         yield f"soft_assignment's median over m-PWAN's {name}", mean_ratio(of(rows, "soft_assignment") / ours)
