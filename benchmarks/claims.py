@@ -156,7 +156,8 @@ def read_cells(folders: Sequence[str], names: dict[str, str], source: str) -> pd
     """One row for each method of the cells that have all, indexed by "shape", the swept value and the method."""
     found = []
     for folder, (shape, name) in product(folders, names.items()):
-        for path in sorted(chain(Path(folder).glob(f"{name}/results*.csv"), Path(folder).glob(f"{name}/*/summary.csv"))):
+        at = Path(folder) / name
+        for path in sorted(chain(at.glob("results*.csv"), at.glob("*/summary.csv"))):
             rows = pd.read_csv(path)
             found.append(rows[rows.shape_source == source].assign(shape=shape))
     if not found:
