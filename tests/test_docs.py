@@ -65,10 +65,19 @@ def test_every_page_has_commands_and_is_linked_from_the_readme() -> None:
         assert commands(page)
 
 
-@pytest.mark.parametrize("page", [path.relative_to(ROOT) for path in (ROOT / "README.md", *sorted(DOCS.glob("*.md")))])
+LINKING = (ROOT / "README.md", ROOT / "experiments" / "README.md", *sorted(DOCS.glob("*.md")))
+
+
+@pytest.mark.parametrize("page", [path.relative_to(ROOT) for path in LINKING])
 def test_links_lead_to_files(page: Path) -> None:
     targets = re.findall(r"\]\(([^)#:]+)\)", (ROOT / page).read_text(encoding="utf-8"))
     assert [target for target in targets if not (ROOT / page.parent / target).exists()] == []
+
+
+def test_the_claims_name_every_experiment_once_in_their_index() -> None:
+    index = (ROOT / "experiments" / "README.md").read_text(encoding="utf-8").split("## The experiments")[1]
+    named = re.findall(r"\]\((\w+)\)", index)
+    assert sorted(named) == sorted(path.parent.name for path in ROOT.glob("experiments/*/README.md"))
 
 
 # the site
