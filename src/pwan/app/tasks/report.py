@@ -40,8 +40,9 @@ from pwan.bench.rows import Row
 from pwan.bench.summary import NAME as SUMMARY
 from pwan.bench.summary import summarise, write_table
 from pwan.problem import OK
-from pwan.report.accuracy_figure import draw_accuracy, least_to_most
+from pwan.report.accuracy_figure import draw_accuracy
 from pwan.report.cells_figure import draw_cells
+from pwan.report.error_curves import least_to_most
 from pwan.report.example_figure import Example, draw_examples
 from pwan.report.page import Picture, Scene, Section, Table, write_page
 from pwan.report.published import PublishedTable, published_numbers, table_for
