@@ -23,8 +23,6 @@ PATIENCE = 8.0  # seconds that W&B's server has to take a run, else the run is w
 UPLOAD = 60.0  # seconds for what is left at a run's end; `wandb sync` uploads what is not done by then
 TRIALS_TABLE = "trials_table"
 WORST_MEDIAN_BEST = "worst_median_best"  # the figures' name of the picture that every method has
-# The median error beside what the paper's two accuracy figures vary: a chart over many runs takes its x from a table.
-ACCURACY_TABLES = {"outlier_ratio": "accuracy_by_outlier_ratio", "keep": "accuracy_by_keep"}
 
 _silent: list[str] = []  # why a server did not take a run: it is not asked again by this process
 
@@ -80,7 +78,7 @@ def track(
             run.log(
                 {
                     TRIALS_TABLE: wandb.Table(dataframe=_plain(rows)),
-                    ACCURACY_TABLES[axis]: wandb.Table(
+                    accuracy_table(axis, summary["shape"]): wandb.Table(
                         columns=["experiment", "method", axis, "mse_median"],
                         data=[[experiment, method, float(summary[axis]), median if math.isfinite(median) else None]],
                     ),
@@ -92,6 +90,15 @@ def track(
             complete = not failed
         finally:  # or the next job of this process would write into the same run
             run.finish(exit_code=0 if complete else 1)
+
+
+def accuracy_table(axis: str, shape: str) -> str:
+    """The name of the table with the median error of a shape beside what one of the paper's accuracy figures varies.
+
+    A chart over many runs takes its x from a table, and the runs that it shows are those that have the table: so each
+    shape has a panel of its own, as in the paper.
+    """
+    return f"accuracy_by_{axis}_{shape}"
 
 
 def is_wanted(settings: TrackingSettings) -> bool:

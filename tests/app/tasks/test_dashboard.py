@@ -71,7 +71,7 @@ def test_the_file_holds_the_sections_in_order_and_needs_no_network(tmp_path, mon
     written = dashboard_file(tmp_path, "options.entity=me", "options.project=other")
     assert (written["entity"], written["project"]) == ("me", "other")
     assert list(sections(written)) == SECTIONS
-    assert [len(section["panels"]) for section in sections(written).values()] == [2, 2, 4, 3, 1, 1]
+    assert [len(section["panels"]) for section in sections(written).values()] == [4, 4, 4, 3, 1, 1]
     assert all(section["isOpen"] for section in sections(written).values())
     assert not (tmp_path / "out").exists()
 
@@ -104,7 +104,9 @@ def test_other_experiments_or_all(tmp_path):
 )
 def test_accuracy_panels_take_columns_and_keys_that_a_run_holds(made, tracked, name, kind, axis):
     folder, _ = tracked[kind]
-    (lines,) = configs(made[name], "Vega2")
+    each = configs(made[name], "Vega2")  # a panel for each shape, as in the paper; the run's is the bunny
+    assert [lines["stringSettings"]["title"].split(":")[0] for lines in each] == ["bunny", "monkey", "armadillo"]
+    lines = each[0]
     ((query,),) = [[field for field in q["fields"] if "args" in field] for q in lines["userQuery"]["queryFields"]]
     assert query["name"] == "summaryTable"
     there = table(folder, query["args"][0]["value"])

@@ -10,12 +10,12 @@ from types import ModuleType
 from typing import Any
 
 from pwan.app.checked import Checked
-from pwan.app.tasks._settings.dashboard import Settings
+from pwan.app.tasks._settings.dashboard import SHAPES, Settings
 from pwan.bench.curves import CURVES, STEP
-from pwan.bench.tracking import ACCURACY_TABLES, TRIALS_TABLE, WORST_MEDIAN_BEST, save_workspace
+from pwan.bench.tracking import TRIALS_TABLE, WORST_MEDIAN_BEST, accuracy_table, save_workspace
 from pwan.files import save_text
 
-_WORDS = {"outlier_ratio": "outlier ratio", "keep": "kept share", "points": "points of a set"}
+_WORDS = {"outlier_ratio": "outliers for each point", "keep": "share of each set kept", "points": "points of a set"}
 _METHOD = "JobType"  # W&B's word for what ``track`` gives as job_type
 _MANY = 100  # runs in a chart, the most that W&B's grouped charts take: fewer than both figures with all methods have
 
@@ -92,15 +92,21 @@ def specification(workspace: Any) -> dict[str, Any]:
 
 
 def _accuracy(name: str, axis: str) -> Any:
-    """The figure as a line for each experiment and method, and each run as a point."""
+    """The figure: a panel for each shape with a line for each method, and one with each run as a point.
+
+    W&B's line charts over runs have neither log axes nor bands; the points stand on a log axis.
+    """
     _, wr = _packages()
-    lines = wr.CustomChart(
-        query={"summaryTable": {"tableKey": ACCURACY_TABLES[axis]}},
-        chart_name="wandb/lineseries/v0",  # W&B's own chart: a colour for each name of a run, a dash for each lineKey
-        chart_fields={"step": axis, "lineKey": "method", "lineVal": "mse_median"},
-        chart_strings={"title": f"median MSE against {_WORDS[axis]}", "xname": _WORDS[axis]},
-    )
-    return _section(name, [lines, _scatter("mse_median", axis)], columns=2)
+    lines = [
+        wr.CustomChart(
+            query={"summaryTable": {"tableKey": accuracy_table(axis, shape)}},
+            chart_name="wandb/lineseries/v0",  # W&B's own: a colour for each name of a run, a dash for each lineKey
+            chart_fields={"step": axis, "lineKey": "method", "lineVal": "mse_median"},
+            chart_strings={"title": f"{shape}: median MSE", "xname": _WORDS[axis]},
+        )
+        for shape in SHAPES
+    ]
+    return _section(name, [*lines, _scatter("mse_median", axis)])
 
 
 def _scatter(metric: str, axis: str) -> Any:

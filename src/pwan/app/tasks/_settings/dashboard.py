@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-FIGURES = tuple(f"{kind}_{shape}" for kind in ("noise", "partial") for shape in ("bunny", "monkey", "armadillo"))
+SHAPES = ("bunny", "monkey", "armadillo")  # the panels of the paper's figures of accuracy
+FIGURES = tuple(f"{kind}_{shape}" for kind in ("noise", "partial") for shape in SHAPES)  # the experiments behind them
 
 
 @dataclass(frozen=True)
