@@ -47,9 +47,10 @@ class Trial:
     def scene(self, caption: str) -> Scene:
         return Scene(caption, scene_json(self.source, self.reference, self.truth, self.registrations))
 
-    def example(self, words: str) -> Example:
+    def example(self, words: str, most: int | None = None) -> Example:
+        """A line of pictures, of the first registrations where there are more than ``most``."""
         label = f"{words}\nMSE {self.row['mse_initial']:.3g}"
-        return Example(label, self.source, self.reference, self.registrations)
+        return Example(label, self.source, self.reference, self.registrations[:most])
 
 
 def having_points(rows: pd.DataFrame, files: Files) -> pd.DataFrame:
@@ -90,16 +91,20 @@ def cells_in_words(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
 
 
 def worst_trials(results: Results) -> list[tuple[str, Trial]]:
-    """The trial of each cell in which its first method's error is the largest, of those with points; in words too."""
+    """The trial of each cell in which its first method's error is the largest, of those with points; in words too.
+
+    The registrations are that of the first method, then the others, the best one first.
+    """
     if not results.rows:
         return []
     files, found = point_files(results.folder), []
     for words, cell in cells_in_words(results.frame):
-        having = having_points(cell[cell["method"] == cell["method"].iloc[0]], files)
-        if having.empty:
+        having = by_error(having_points(cell, files))
+        ours = having["method"] == cell["method"].iloc[0]
+        if not ours.any():
             continue
         try:
-            trial = trial_of(by_error(having).iloc[-1].to_dict(), having_points(cell, files), files)
+            trial = trial_of(having[ours].iloc[-1].to_dict(), pd.concat([having[ours], having[~ours]]), files)
         except NOT_REMADE:  # the page says it of the experiment's own view
             continue
         found.append((words, trial))

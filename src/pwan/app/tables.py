@@ -61,7 +61,7 @@ def won_by_first(frame: pd.DataFrame) -> tuple[str, dict[str, str]]:
 def _worst(line: dict[str, Any], home: Path, root: Path) -> Link | float:
     """The largest error, as a link to the picture that shows it, where one shows these settings."""
     name, worst = f"trials_{line['method']}.png", float(line["mse_max"])
-    if Shown(home).shown.get(name) != line["settings"]:
+    if Shown(home).shown.get(name) != line["settings"] or not (home / name).exists():
         return worst
     return Link(spelled(worst, DIGITS), str((home / name).relative_to(root)))
 

@@ -218,18 +218,20 @@ def _table(table: Table) -> str:
 
 def _picture(picture: Picture) -> str:
     caption = html.escape(picture.caption)
-    image = f'<img alt="{caption}" src="data:image/png;base64,{_embedded(picture.path)}">'
+    image = (
+        f'<img alt="{caption}" src="data:image/png;base64,{base64.b64encode(fewer_colours(picture.path)).decode()}">'
+    )
     if picture.folded:
         return f"<details><summary>{caption}</summary>{image}</details>\n"
     return f"<figure><figcaption>{caption}</figcaption>{image}</figure>\n"
 
 
-def _embedded(path: Path) -> str:
-    """The picture with fewer colours, in base64."""
+def fewer_colours(path: Path) -> bytes:
+    """The picture as PNG with few colours."""
     buffer = io.BytesIO()
     with Image.open(path) as image:
         image.convert("RGB").quantize(COLOURS).save(buffer, "PNG", optimize=True)
-    return base64.b64encode(buffer.getvalue()).decode()
+    return buffer.getvalue()
 
 
 # the browser itself refuses anything from outside the file

@@ -143,7 +143,7 @@ def test_scene_shows_the_median_trial_of_the_hardest_cell(made, page):
     hardest = frame[frame["outlier_ratio"] == medians.idxmax()].set_index(["method", "trial"])["mse"]
     assert int(trial) == hardest["cpd"].idxmin()  # the lower one of two
     methods = ("cpd", "soft_assignment")
-    assert labels == ["initial sets", *(f"{method}: MSE {hardest[method, int(trial)]:.4g}" for method in methods)]
+    assert labels == ["initial sets", *(f"{method}: MSE {hardest[method, int(trial)]:.3g}" for method in methods)]
 
 
 def test_each_worst_trial_is_one_click_away(made, page):

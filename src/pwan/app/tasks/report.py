@@ -52,7 +52,7 @@ from pwan.report.accuracy_figure import draw_accuracy
 from pwan.report.cells_figure import draw_cells
 from pwan.report.error_curves import least_to_most
 from pwan.report.example_figure import draw_examples
-from pwan.report.page import Link, Picture, Scene, Section, Table, write_page
+from pwan.report.page import Link, Picture, Scene, Section, Table, fewer_colours, write_page
 from pwan.report.published import PublishedTable, published_numbers, table_for
 
 PAGE = "report.html"
@@ -171,9 +171,10 @@ def _collect(results: Results, section: Section, worst: Sequence[Picture], targe
         write_table(numbers, target / "paper.csv")
     shown = [picture.path for picture in section.pictures if not picture.folded]
     panels = [path for path in shown if path.stem.endswith("_examples")]
-    for name, paths in (("figure.png", panels or shown), ("worst.png", [picture.path for picture in worst])):
-        if paths:
-            shutil.copyfile(paths[0], target / name)
+    if shown:
+        shutil.copyfile((panels or shown)[0], target / "figure.png")
+    for picture in worst:
+        (target / "worst.png").write_bytes(fewer_colours(picture.path))  # a third of the size
 
 
 def _is_part(path: Path, folder: Path) -> bool:
@@ -230,17 +231,17 @@ def _examples(results: Results, figures: Path) -> list[Picture]:
 
 
 def _worst_picture(results: Results, trials: Sequence[tuple[str, Trial]], figures: Path) -> list[Picture]:
-    """The trial of each cell that the first method did worst, as one picture with what the others made of it."""
+    """The trial of each cell that the first method did worst, with the best of the others there, as one picture."""
     if not trials:
         return []
     figures.mkdir(exist_ok=True)
-    method = trials[0][1].row["method"]
+    title = f"the worst trial of {trials[0][1].row['method']} in each cell, and the best of the others there"
     examples = [
-        trial.example(", ".join(filter(None, [words, f"trial {trial.row['trial']}"]))) for words, trial in trials
+        trial.example(", ".join(filter(None, [words, f"trial {trial.row['trial']}"])), most=2)
+        for words, trial in trials
     ]
-    title = f"{results.name}: the worst trial of {method} in each cell"
-    file = draw_examples(examples, title, figures / f"{_slug(results.name)}_worst.png")[0]
-    return [Picture(f"The worst trial of {method} in each cell, and what the others made of it", file, folded=True)]
+    file = draw_examples(examples, f"{results.name}:\n{title}", figures / f"{_slug(results.name)}_worst.png")[0]
+    return [Picture(title[0].upper() + title[1:], file, folded=True)]
 
 
 def _scene(rows: pd.DataFrame, folder: Path) -> tuple[list[Scene], list[str]]:
