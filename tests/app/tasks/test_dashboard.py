@@ -76,6 +76,24 @@ def test_the_file_holds_the_sections_in_order_and_needs_no_network(tmp_path, mon
     assert not (tmp_path / "out").exists()
 
 
+def test_the_reports_figures_are_logged_and_come_first(tmp_path, capsys):
+    drawn = tmp_path / "results" / "report_figures"
+    drawn.mkdir(parents=True)
+    folder = f"options.figures={drawn}"
+    assert main(["task=dashboard", f"output={tmp_path / 'out'}", "options.file=x.json", folder], conf=CONF) == 2
+    assert "holds no accuracy_*.png" in capsys.readouterr().err
+    for name in ("accuracy_noise", "other"):
+        matplotlib.image.imsave(drawn / f"{name}.png", np.zeros((2, 2, 3)))
+    written = dashboard_file(tmp_path, folder, "logger.mode=offline")
+    assert list(sections(written)) == ["The paper's figures", *SECTIONS]
+    (pictures,) = configs(sections(written)["The paper's figures"], "Media Browser")
+    assert pictures["mediaKeys"] == ["accuracy_noise"]
+    (runs,) = written["spec"]["section"]["runSets"]
+    (run,) = [record.run for record in records(tmp_path / "results") if record.HasField("run")]
+    assert [*FIGURES, run.run_group] in [f.get("value") for f in runs["filters"]["filters"]]
+    assert "accuracy_noise/_type" in logged_summary(tmp_path / "results")
+
+
 def test_the_project_is_the_loggers_unless_another_is_named(tmp_path):
     written = dashboard_file(tmp_path, "logger.project=mine", "logger.entity=team")
     assert (written["entity"], written["project"]) == ("team", "mine")

@@ -17,6 +17,8 @@ class Settings:
         project: in W&B; that of the logger where it is null.
         experiments: whose runs are shown, those of the two figures unless others are named; all for an empty list.
             W&B draws at most 100 runs: with many methods name the experiments of one figure.
+        figures: a folder with the figures that ``task=report`` drew, such as outputs/report_figures: those of accuracy
+            are logged as a run of their own, and the workspace opens with them. None for none.
         file: write the workspace's specification, what W&B would be sent, to this file (JSON; relative to where the
             command is called) and stay offline.
     """
@@ -24,4 +26,5 @@ class Settings:
     entity: str | None = None
     project: str | None = None
     experiments: tuple[str, ...] = FIGURES
+    figures: str | None = None
     file: str | None = None
