@@ -12,3 +12,4 @@ KernelKind = Literal["gaussian", "geodesic"]  # of the coherence, see :class:`pw
 EnergyKind = Literal["bending", "rigid"]  # what a displacement costs, see the same
 Kind = Literal["mass", "distance", "complete"]  # what a discrepancy limits, see :mod:`pwan.transport.objective`
 BANDS = ("quartiles", "std")  # around the medians of the figures of accuracy
+ACCURACY_SHAPES = ("bunny", "monkey", "armadillo")  # the panels of the paper's figures of accuracy, in this order

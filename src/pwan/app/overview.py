@@ -9,7 +9,7 @@ import pandas as pd
 
 from pwan.app.results import Results, varying_axes, with_infinite_failures
 from pwan.app.tables import DIGITS
-from pwan.app.tasks._settings.dashboard import SHAPES
+from pwan.choices import ACCURACY_SHAPES
 from pwan.report.overview_figure import draw_overview
 from pwan.report.page import Link, Picture, Section, Table, spelled
 from pwan.report.published import NOISE, PARTIAL, PublishedTable
@@ -34,7 +34,7 @@ def overview_section(found: Sequence[Results], figures: Path, views: Mapping[str
     every = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame({"experiment": []})
     pictures, tables = [], []
     for kind, table in _TABLES.items():
-        rows = every[every["experiment"].isin([f"{kind}_{shape}" for shape in SHAPES])]
+        rows = every[every["experiment"].isin([f"{kind}_{shape}" for shape in ACCURACY_SHAPES])]
         sources = [source for source in _SOURCES if rows.size and (rows["shape_source"] == source).any()]
         for place, source in enumerate(sources):
             panels = _panels(rows[rows["shape_source"] == source], table)
@@ -52,7 +52,7 @@ def overview_section(found: Sequence[Results], figures: Path, views: Mapping[str
 def _panels(rows: pd.DataFrame, table: PublishedTable) -> dict[str, pd.DataFrame]:
     """The rows of each shape that make curves: nothing varies but the figure's axis, and each trial is there once."""
     panels = {}
-    for shape in SHAPES:
+    for shape in ACCURACY_SHAPES:
         panel = rows[rows["shape"] == shape]
         free = set(varying_axes(panel)) <= {table.axis, "seed"}
         if len(panel) and free and not panel.duplicated([table.axis, "seed", "method", "trial"]).any():

@@ -118,7 +118,8 @@ def write_worst(found: Sequence[tuple[Results, Sequence[tuple[str, Trial]]]], fi
         found: of each experiment, see :func:`worst_trials`.
         figures: the folder that the page is written into.
     """
-    sections, links = [], {}
+    sections: list[Section] = []
+    links: dict[str, Link] = {}
     for results, trials in found:
         for words, trial in trials:
             method, number = trial.row["method"], trial.row["trial"]

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from pwan.app.checked import Checked
-from pwan.app.tasks._settings.dashboard import SHAPES, Settings
+from pwan.app.tasks._settings.dashboard import Settings
 from pwan.bench.curves import CURVES, STEP
 from pwan.bench.tracking import (
     FIGURES_GROUP,
@@ -21,6 +21,7 @@ from pwan.bench.tracking import (
     save_workspace,
     track_figures,
 )
+from pwan.choices import ACCURACY_SHAPES
 from pwan.files import save_text
 
 _WORDS = {"outlier_ratio": "outliers for each point", "keep": "share of each set kept", "points": "points of a set"}
@@ -133,7 +134,7 @@ def _accuracy(name: str, axis: str) -> Any:
             chart_fields={"step": axis, "lineKey": "method", "lineVal": "mse_median"},
             chart_strings={"title": f"{shape}: median MSE", "xname": _WORDS[axis]},
         )
-        for shape in SHAPES
+        for shape in ACCURACY_SHAPES
     ]
     return _section(name, [*lines, _scatter("mse_median", axis)])
 

@@ -85,19 +85,18 @@ def make_report(root: Path, settings: Settings) -> Path:
     found = [results_of(part, root) for part in folders]
     worst = [worst_trials(results) for results in found]
     views = write_worst(list(zip(found, worst, strict=True)), figures)
-    sections, shown = [], {}
+    sections, drawn = [], []
     for results, trials in tqdm(zip(found, worst, strict=True), desc="report", unit="experiment", total=len(found)):
-        worst_picture = _worst_picture(results, trials, figures)
-        sections.append(_section(results, root, figures, settings, views, worst_picture))
-        shown[results.name] = worst_picture
+        drawn.append(_worst_picture(results, trials, figures))
+        sections.append(_section(results, root, figures, settings, views, drawn[-1]))
     overview = overview_section(found, figures, views)
     write_page("pwan: results", [*overview, *sections], root / PAGE)
     if settings.collect is not None:
         target = Path(settings.collect).resolve()
-        for results, section in zip(found, sections, strict=True):
-            _collect(results, section, shown[results.name], target / results.folder.name)
-        for picture in (picture for section in overview for picture in section.pictures):
-            shutil.copyfile(picture.path, target / picture.path.name)
+        for results, section, picture in zip(found, sections, drawn, strict=True):
+            _collect(results, section, picture, target / results.folder.name)
+        for one in (one for section in overview for one in section.pictures):
+            shutil.copyfile(one.path, target / one.path.name)
     return root / PAGE
 
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-SHAPES = ("bunny", "monkey", "armadillo")  # the panels of the paper's figures of accuracy
-FIGURES = tuple(f"{kind}_{shape}" for kind in ("noise", "partial") for shape in SHAPES)  # the experiments behind them
+from pwan.choices import ACCURACY_SHAPES
+
+FIGURES = tuple(
+    f"{kind}_{shape}" for kind in ("noise", "partial") for shape in ACCURACY_SHAPES
+)  # the experiments behind them
 
 
 @dataclass(frozen=True)
