@@ -65,10 +65,10 @@ def draw_overview(panels: Mapping[str, pd.DataFrame], published: PublishedTable,
             draw_curve(axes, line, look[line.method], shown[shape][line.method], in_words(line.method), _BEFORE)
         axes.set_title(shape, fontsize=11, parse_math=False)
         axes.set_xticks(ticks, names, fontsize=8)
+        axes.set_xlabel(f"{LABELS[axis]} (smallest overlap)" if overlap else LABELS[axis], fontsize=9)
         axes.margins(x=0.07)
         axes.grid(True, **GRID)
         handles |= dict(zip(*axes.get_legend_handles_labels()[::-1], strict=True))
-    every[len(every) // 2].set_xlabel(f"{LABELS[axis]} (smallest overlap)" if overlap else LABELS[axis])
     if _BEFORE in handles:  # one line in the legend, of no method's colour
         del handles[_BEFORE]
         handles[_BEFORE] = Line2D([], [], linestyle=":", color="#444444", label=_BEFORE)
