@@ -49,6 +49,20 @@ def test_separate_has_unit_radius_and_joint_keeps_the_relation(noisy: Registrati
     torch.testing.assert_close(joint.distance * frame.reference_scale.flatten(), torch.tensor([0.1, 0.2]).double())
 
 
+def test_none_leaves_the_origin_where_it_is_unless_it_is_far_off(noisy: RegistrationProblem) -> None:
+    normalised, _ = normalise(noisy, "none")
+    assert torch.equal(normalised.source, noisy.source) and torch.equal(normalised.reference, noisy.reference)
+    for shift in (5.0, 1000.0):  # within ten radii single precision keeps all digits that matter
+        there = replace(noisy, source=noisy.source + shift, reference=noisy.reference + shift)
+        normalised, frame = normalise(there, "none")
+        expected = there.reference if shift == 5.0 else there.reference - there.reference.mean(1, keepdim=True)
+        torch.testing.assert_close(normalised.reference, expected)
+        torch.testing.assert_close(
+            normalised.source - normalised.reference[:, :1], noisy.source - noisy.reference[:, :1]
+        )
+        assert bool((frame.source_scale == 1).all())
+
+
 def test_auto_is_separate_for_the_whole_source_and_joint_for_a_part(noisy: RegistrationProblem) -> None:
     def is_joint(problem: RegistrationProblem) -> list[bool]:
         frame = normalise(problem, "auto")[1]
@@ -71,7 +85,7 @@ def test_a_source_far_from_the_reference_begins_on_it(noisy: RegistrationProblem
     away = part.source.clone()
     away[1] += 1000.0 * torch.tensor([0.6, 0.8, 0.0]).double()
     normalised, far = normalise(replace(part, source=away), mode)
-    torch.testing.assert_close(normalised.source[1].mean(0), torch.zeros(3).double(), atol=1e-9, rtol=0)
+    torch.testing.assert_close(normalised.source[1].mean(0), normalised.reference[1].mean(0), atol=1e-9, rtol=0)
     torch.testing.assert_close(far.source_scale, frame.source_scale)
     assert torch.equal(far.reference_centre, frame.reference_centre)
     assert torch.equal(far.source_centre[0], frame.source_centre[0])  # the other problem keeps its bits

@@ -15,6 +15,7 @@ from pwan.randomness import numpy_generator
 
 SAMPLE = 250  # source points on which two frames are compared
 JOINT_ADVANTAGE = 0.8
+ORIGIN = 10.0  # RMS radii from a set's centre, beyond which single precision lets an origin cost digits; chosen by eye
 FAR = 2.0  # sums of both RMS radii between the centres, beyond which the sets have nothing to do with each other
 EXTENT_RATIO = 3.0  # of two sets; beyond it they are probably in different units, and a warning says so; chosen by eye
 
@@ -99,10 +100,12 @@ def normalise(
         problem: in input coordinates.
         mode: "separate" centres each set and divides it by its RMS radius (released code, noise experiment), which
             rescales the source silently: right when all of it must be matched, wrong for two parts. "joint" uses
-            the reference's centre and radius for both. "none" scales neither and centres both by the reference
-            (single precision needs that). "auto" is joint when a part of the source is to be matched; when all of it
-            is, each problem takes separate, unless joint brings the sets much nearer, by the partial transport cost of
-            a sample (outliers far beyond the shape would blow the source up).
+            the reference's centre and radius for both. "none" scales neither and leaves the origin, about which A
+            acts, where it is (released code, partial experiment); one farther off than ten RMS radii of the reference
+            moves to the reference's centre, since single precision would lose digits. "auto" is joint when a part of
+            the source is to be matched; when all of it is, each problem takes separate, unless joint brings the sets
+            much nearer, by the partial transport cost of a sample (outliers far beyond the shape would blow the source
+            up).
         keep_scale: divide both by the reference's radius whatever the mode, for transforms that may not scale.
     """
     source, reference = problem.source, problem.reference
@@ -125,7 +128,8 @@ def normalise(
     joint = Frame(reference_centre, reference_scale, reference_centre, reference_scale)
     frame = Frame(source_centre, source_scale, reference_centre, reference_scale)
     if mode == "none":
-        frame = Frame(reference_centre, unscaled, reference_centre, unscaled)
+        origin = reference_centre * (reference_centre.norm(dim=-1, keepdim=True) > ORIGIN * reference_scale)
+        frame = Frame(origin, unscaled, origin, unscaled)
     elif mode == "joint" or (mode == "auto" and not bool(matches_whole_source(problem).all())):
         frame = joint
     elif mode == "auto":
@@ -140,8 +144,10 @@ def normalise(
             reference_centre,
             reference_scale,
         )
-    far = (source_centre - frame.source_centre).norm(dim=-1, keepdim=True) > FAR * radii
-    frame = replace(frame, source_centre=torch.where(far, source_centre, frame.source_centre))
+    place = (reference_centre - frame.reference_centre) / frame.reference_scale * frame.source_scale
+    beside = source_centre - place  # what would begin on the reference's centre
+    far = (beside - frame.source_centre).norm(dim=-1, keepdim=True) > FAR * radii
+    frame = replace(frame, source_centre=torch.where(far, beside, frame.source_centre))
     distance = None if problem.distance is None else problem.distance / frame.reference_scale.flatten()
     normalised = replace(
         problem,

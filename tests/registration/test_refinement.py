@@ -13,9 +13,11 @@ from pwan.deformation.coherence import Coherence
 from pwan.deformation.factors import nystrom
 from pwan.deformation.rigid import rotation_matrix
 from pwan.deformation.transform import Transform
-from pwan.registration.refinement import NearestSettings, nearest_point
+from pwan.registration.refinement import NearestSettings, nearest_cost, nearest_point
 
-NEAREST = NearestSettings(steps=50, rate=1e-4, of="source", coherence=0.01, sigma=0.1, affine_penalty=0.0)
+NEAREST = NearestSettings(
+    steps=50, rate=1e-4, of="source", rule="energy", coherence=0.01, sigma=0.1, affine_penalty=0.0
+)
 
 
 def prepared(kind: str, dtype: torch.dtype = torch.float32) -> tuple[Transform, Coherence, Tensor]:
@@ -110,3 +112,34 @@ def test_nearest_that_leaves_the_finite_keeps_its_start(of: str) -> None:
     found, words = nearest_point(transform, coherence, start, reference, None, None, settings)
     assert torch.equal(found, start)
     assert words == ["left the finite at step 1"]
+
+
+def test_the_released_rule_stops_by_the_data_alone_and_counts_from_the_state_after_the_first_step() -> None:
+    transform, coherence, reference = prepared("nonrigid")
+    start = transform.parameters.detach().clone()
+    # so stiff that any step costs more energy than it gains: the paper's rule keeps the start
+    stiff = replace(NEAREST, rate=1e-3, coherence=10.0)
+    assert torch.equal(nearest_point(transform, coherence, start, reference, None, None, stiff)[0], start)
+    # the released one goes on as long as the distances fall
+    released = replace(stiff, rule="released")
+    found, _ = nearest_point(transform, coherence, start, reference, None, None, released)
+    assert not torch.equal(found, start)
+    assert error(transform, found, reference) < error(transform, start, reference)
+    # a first step that makes all worse is taken
+    worse, _ = nearest_point(transform, coherence, start, reference, None, None, replace(released, rate=10.0, steps=1))
+    assert error(transform, worse, reference) > error(transform, start, reference)
+
+
+def test_nearest_cost_is_below_every_transport() -> None:
+    moved = torch.tensor([[[0.0, 0.0], [1.0, 0.0], [5.0, 0.0]]])
+    reference = torch.tensor([[[0.0, 0.1], [0.0, 3.0]]])
+    lengths = [0.1, math.hypot(1, 0.1), math.hypot(5, 0.1)]
+    cost = nearest_cost(moved, reference, None, None)
+    assert float(cost) == pytest.approx(sum(lengths) / 3)
+    cost = nearest_cost(moved, reference, torch.tensor([2.0]), None)
+    assert float(cost) == pytest.approx(sum(lengths[:2]) / 3)  # of a source that weighs 1 in all
+    cost = nearest_cost(moved, reference, None, torch.tensor([0.5]))
+    assert float(cost) == pytest.approx((0.1 + 0.5 + 0.5) / 3)
+    cost = nearest_cost(moved, reference, None, None, torch.tensor([[2.0, 1.0, 1.0]]))
+    assert float(cost) == pytest.approx((2 * lengths[0] + lengths[1] + lengths[2]) / 4)
+    assert bool(nearest_cost(moved * math.inf, reference, None, None).isnan())

@@ -1,10 +1,12 @@
 """The coherence energy of the displacement (Eq. bending), batched over B problems.
 
-C = lambda Tr(V^T (sigma I + G)^-1 V) with a kernel G of the source points in low-rank form, G = Phi Phi^T: the Gaussian
-(:func:`pwan.deformation.factors.nystrom`), or that of distances along the shape (:mod:`pwan.deformation.geodesic`).
+C = (lambda / 2) Tr(V^T (sigma I + G)^-1 V), half of Eq. bending: its gradient has lambda, as in the paper's released
+code, where the text has 2 lambda (see ``PwanSettings.coherence``). The kernel G of the source points has a low-rank
+form, G = Phi Phi^T: the Gaussian (:func:`pwan.deformation.factors.nystrom`), or that of distances along the shape
+(:mod:`pwan.deformation.geodesic`).
 With the eigenvectors of Phi^T Phi, Psi = Phi E has orthogonal columns of squared length s, and
 
-- modes: V = Psi W, so C = lambda sum_k s_k / (s_k + sigma) |W_k|^2: only smooth displacements exist;
+- modes: V = Psi W, so C = (lambda / 2) sum_k s_k / (s_k + sigma) |W_k|^2: only smooth displacements exist;
 - free: V itself is the unknown (released code), and the gradient (sigma I + G)^-1 V follows from Woodbury's identity in
   O(r k); it differs from Eq. bending_grad only in the basis.
 """

@@ -5,7 +5,6 @@ L + C, for B problems at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -157,7 +156,10 @@ class Game:
             slope = torch.cat((found.reference_slope, found.source_slope), 1)  # (B, q + r)
             return slope.mul_(spread(-1.0 / total, slope))  # ascent
 
-        penalty = partial(self.loss.penalty_slope, seen=seen) if penalised else None
+        def slope_of_penalty(norms: Tensor) -> Tensor:
+            return self.loss.penalty_slope(norms, seen, found.source_share)
+
+        penalty = slope_of_penalty if penalised else None
         _, norms = self.network.accumulate_gradient(features, slope_of_loss, penalty, self.network_gradient)
         gradients = [self.network_gradient]
         if found.threshold_slope is not None:

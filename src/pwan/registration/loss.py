@@ -77,10 +77,12 @@ class Loss:
         every = self.settings.penalty_every
         return update == 0 if every == 0 else update % every == 0
 
-    def penalty_slope(self, norms: Tensor, seen: Seen) -> Tensor:
+    def penalty_slope(self, norms: Tensor, seen: Seen, source_share: Tensor) -> Tensor:
         """From the gradient norms (B, n) of this rank's points, which are those of ``seen``, to the penalty's
-        derivative with respect to each."""
+        derivative with respect to each; ``source_share`` (B, r) as in the objective, 0 where f is clipped."""
         kappa = self.settings.kappa
+        if self.settings.penalised == "potential":
+            norms = torch.cat((norms[:, : seen.q], norms[:, seen.q :] * (source_share > 0)), 1)
         if self.settings.penalty == "mean":  # over the points of all ranks
             return (norms - 1.0).clamp_(min=0.0).mul_(2.0 * kappa / sum(seen.sizes))
         largest_here, at = norms.max(1, keepdim=True)  # (B, 1)

@@ -32,7 +32,7 @@ from pwan.problem import (
 from pwan.registration.landmarks import Pull
 from pwan.registration.potential import FoundPotential
 from pwan.registration.presets import resolve, resolve_kind
-from pwan.registration.refinement import NearestSettings, nearest_point
+from pwan.registration.refinement import NearestSettings, nearest_cost, nearest_point
 from pwan.registration.settings import PwanSettings
 from pwan.registration.soft_assignment import soft_assignment
 from pwan.registration.solver import Solver
@@ -174,29 +174,7 @@ class Registration:
         if s.refinement == "none":
             return answer, words
         if s.refinement == "nearest":
-            assert s.coherence is not None and s.affine_penalty is not None
-            nearest = NearestSettings(
-                steps=s.nearest_steps,
-                rate=s.nearest_rate,
-                of=s.nearest_of,
-                coherence=s.coherence,
-                sigma=s.sigma,
-                affine_penalty=s.affine_penalty,
-            )
-            distance = setup.distance if self.kind == "distance" else None
-            whole, carried = setup.transform, setup.carried
-            whole.attributes = None if carried is None else carried.under(whole, answer)
-            refined, said = nearest_point(
-                whole,
-                setup.coherence,
-                answer,
-                setup.reference,
-                mass,
-                distance,
-                nearest,
-                setup.landmarks,
-                setup.masses,
-            )
+            refined, said = self._nearest(answer)
             return self._guarded(refined, answer), [
                 f"{word}; nearest refinement: {after}" for word, after in zip(words, said, strict=True)
             ]
@@ -223,6 +201,45 @@ class Registration:
             carried=setup.carried,
         )
         return self._guarded(refined.cpu(), answer), words
+
+    def _nearest(self, answer: Tensor) -> tuple[Tensor, list[str]]:
+        """The parameters (B, P, D) of the nearest refinement, and how it ended for each problem."""
+        s, setup = self.settings, self.solver.setup
+        assert s.coherence is not None and s.affine_penalty is not None
+        nearest = NearestSettings(
+            steps=s.nearest_steps,
+            rate=s.nearest_rate,
+            of=s.nearest_of,
+            rule=s.nearest_rule,
+            coherence=s.coherence,
+            sigma=s.sigma,
+            affine_penalty=s.affine_penalty,
+        )
+        distance = setup.distance if self.kind == "distance" else None
+        whole, carried = setup.transform, setup.carried
+        whole.attributes = None if carried is None else carried.under(whole, answer)
+        refined, said = nearest_point(
+            whole,
+            setup.coherence,
+            answer,
+            setup.reference,
+            setup.mass,
+            distance,
+            nearest,
+            setup.landmarks,
+            setup.masses,
+        )
+        if s.nearest_rule == "released" and self._records:
+            moved = whole.in_product(answer)
+            least = nearest_cost(moved, setup.reference, setup.mass, distance, setup.masses.source)
+            found = self._records[-1]["loss"].cpu() + (0.0 if distance is None else distance)
+            for k in torch.nonzero(least < found).flatten().tolist():
+                refined[k] = answer[k]
+                said[k] = (
+                    f"none: judged failed, as the released code does: the potential gives a discrepancy of "
+                    f"{float(found[k]):.3g}, more than the {float(least[k]):.3g} of the nearest points"
+                )
+        return refined, said
 
     def _guarded(self, refined: Tensor, answer: Tensor) -> Tensor:
         good = refined.isfinite().all(-1).all(-1) & (self.solver.diverged_at == 0).cpu()

@@ -5,21 +5,21 @@ name.
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 
+from pwan.choices import Kind, Wanted
 from pwan.normalisation import matches_whole_source
 from pwan.problem import ROUNDED, RegistrationProblem
 from pwan.registration.settings import PwanSettings
 from pwan.registration.soft_assignment import SOFT_POINTS, SoftSettings
-from pwan.transport.objective import Kind
 from pwan.weights import median_spacing
 
 
-def resolve_kind(problem: RegistrationProblem, wanted: Literal["auto"] | Kind) -> tuple[Kind, RegistrationProblem]:
-    """What the discrepancy limits, and the problem with just that limit.
+def resolve_kind(problem: RegistrationProblem, wanted: Wanted) -> tuple[Kind, RegistrationProblem]:
+    """What the discrepancy limits, and the problem with just that limit; see ``PwanSettings.type`` for the words.
 
     The mass type without a mass matches all of the lighter set, and so does the distance type without a distance (the
     paper: "m-PWAN with m = 500 (equivalently d-PWAN with h = +infinity)").
@@ -28,9 +28,13 @@ def resolve_kind(problem: RegistrationProblem, wanted: Literal["auto"] | Kind) -
         ValueError: the type asks for one limit and the problem states only the other.
     """
     everything = problem.lighter
-    kind = wanted
-    if kind == "auto":
+    if wanted == "released" and problem.distance is None and _equal(problem):
+        wanted = "complete" if bool(matches_whole_source(problem).all()) else "mass"
+    kind: Kind
+    if wanted == "auto" or wanted == "released":
         kind = "distance" if problem.distance is not None and problem.mass is None else "mass"
+    else:
+        kind = wanted
     if kind == "complete":
         return "complete", replace(problem, mass=None, distance=None)
     if kind == "distance":
@@ -55,11 +59,15 @@ def resolve_kind(problem: RegistrationProblem, wanted: Literal["auto"] | Kind) -
 def resolve(settings: PwanSettings, problem: RegistrationProblem, kind: Kind) -> tuple[PwanSettings, SoftSettings]:
     """The settings with every None filled in, and those of the soft refinement."""
     whole = kind == "complete" or bool(matches_whole_source(problem).all())
-    equal = torch.allclose(problem.source_total, problem.reference_total, rtol=1 - ROUNDED, atol=0.0)
     points = problem.source.shape[1]
     spacing = _spacing(problem) if settings.energy == "rigid" else None
     soft = SoftSettings.for_case(whole=whole, sampled=points > SOFT_POINTS, spacing=spacing)
-    return settings.for_case(kind, whole=whole, equal=equal, points=points), soft
+    return settings.for_case(kind, whole=whole, equal=_equal(problem), points=points), soft
+
+
+def _equal(problem: RegistrationProblem) -> bool:
+    """Whether both sets weigh the same."""
+    return torch.allclose(problem.source_total, problem.reference_total, rtol=1 - ROUNDED, atol=0.0)
 
 
 def _spacing(problem: RegistrationProblem) -> float:

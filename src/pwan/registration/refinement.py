@@ -26,6 +26,7 @@ class NearestSettings:
         rate: of RMSprop.
         of: "reference": each reference point is matched to its nearest source point, and the m nearest reference points
             count (the paper's formula). "source": each source point to its nearest reference point (released code).
+        rule: when it ends, see :func:`nearest_point`: "energy" or "released".
         coherence: of the energy, as in PWAN itself; so are the next two.
         sigma: of the energy.
         affine_penalty: of the energy.
@@ -34,6 +35,7 @@ class NearestSettings:
     steps: int
     rate: float
     of: Literal["reference", "source"]
+    rule: Literal["energy", "released"]
     coherence: float
     sigma: float
     affine_penalty: float
@@ -53,8 +55,11 @@ def nearest_point(
     """The paper's refinement (appendix "Refinement"): squared distances to nearest points, by gradient descent.
 
     Of the mass type the mean is over the m smallest squared distances, of the distance type over all of them, each
-    clamped at h^2 (released code), so that those farther away count as h and move nothing. Each problem keeps its best
-    state and stops at its first increase.
+    clamped at h^2 (released code), so that those farther away count as h and move nothing.
+
+    A problem stops at the first increase of data and energy together (rule "energy"), or of the data term alone, from
+    the state after the first step on (rule "released"). The state before the increase is the answer: of it the released
+    code gives the error, though the points that it saves are one step farther.
 
     Args:
         transform: of all source points.
@@ -87,12 +92,16 @@ def nearest_point(
                 energy = (coherence.spectrum / (coherence.spectrum + settings.sigma))[..., None] * coefficients
             else:
                 energy = coherence.gradient(coefficients, settings.sigma)
-        loss = squared + 0.5 * settings.coherence * (energy * coefficients).sum((1, 2))
-        if settings.affine_penalty and transform.kind != "rigid":
-            loss = loss + 0.5 * settings.affine_penalty * (parameters[:, :d] - identity).square().sum((1, 2))
-        if pull is not None:
-            loss = loss + pull.energy(parameters)
-        better = running & (loss < best_loss)
+        loss = squared
+        if settings.rule == "energy":
+            loss = loss + 0.5 * settings.coherence * (energy * coefficients).sum((1, 2))
+            if settings.affine_penalty and transform.kind != "rigid":
+                loss = loss + 0.5 * settings.affine_penalty * (parameters[:, :d] - identity).square().sum((1, 2))
+            if pull is not None:
+                loss = loss + pull.energy(parameters)
+            better = running & (loss < best_loss)
+        else:
+            better = running & (loss.isfinite() if step < 2 else loss <= best_loss)
         for k in torch.nonzero(running & ~better).flatten().tolist():
             words[k] = (
                 f"stopped at step {step}: no further decrease"
@@ -113,6 +122,35 @@ def nearest_point(
         parameters.grad = total
         optimiser.step()
     return best, words
+
+
+def nearest_cost(
+    moved: Tensor, reference: Tensor, mass: Tensor | None, distance: Tensor | None, weights: Tensor | None = None
+) -> Tensor:
+    """The cost (B,) of moving each source point to its nearest reference point, whoever else goes there, for a source
+    of total weight 1: of those m that are nearest, or with each distance clamped at h.
+
+    No 1-Lipschitz potential gives a discrepancy above it, so that one which does is no longer 1-Lipschitz.
+
+    Args:
+        moved: (B, r, D) the source.
+        reference: (B, q, D).
+        mass: (B,) m, or None for all points.
+        distance: (B,) h, or None.
+        weights: (B, r) of the source's points; None for equal ones.
+    """
+    costs = moved.new_full((len(moved),), torch.nan)
+    for k, (y, x) in enumerate(zip(moved, reference, strict=True)):
+        if not bool(y.isfinite().all()):
+            continue
+        lengths = torch.from_numpy(KDTree(x.numpy()).query(y.numpy())[0]).to(moved.dtype)
+        each = torch.ones_like(lengths) if weights is None else weights[k].to(moved.dtype)
+        total = each.sum()
+        if distance is not None:
+            lengths = lengths.clamp(max=float(distance[k]))
+        count = total if mass is None else mass[k].to(total).minimum(total)
+        costs[k] = (largest_share(-lengths[None], count[None], each[None])[0] * lengths).sum() / total
+    return costs
 
 
 def _nearest_residual(

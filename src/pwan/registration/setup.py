@@ -16,7 +16,6 @@ from pwan.deformation.normals import Carried, in_product
 from pwan.deformation.rigidity import Rigidity
 from pwan.deformation.transform import Transform
 from pwan.devices.ranks import Place
-from pwan.normalisation import matches_whole_source
 from pwan.problem import RegistrationProblem
 from pwan.registration.landmarks import Pull, equilibrium
 from pwan.registration.sample import Masses, Sizes
@@ -113,9 +112,7 @@ def set_up(
         rigidity = Rigidity.of(transform, source.double(), problem.source_faces, settings.neighbours)
     landmarks = Pull.of(problem, transform, reference, settings.pull)
     to_begin = landmarks if problem.guess is None else Pull.towards(transform, problem.guess)
-    # where the whole source is matched nothing is clipped, and h would only grow
-    partial = kind == "mass" and not bool(matches_whole_source(problem).all())
-    learned = partial and settings.threshold == "learned"
+    learned = kind == "mass" and settings.threshold == "learned"
     limited = kind == "mass" and not learned and settings.reach > 0 and settings.stages != 0
     return Setup(
         kind=kind,

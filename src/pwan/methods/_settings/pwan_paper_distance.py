@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
+from pwan.choices import Wanted
 from pwan.registration.settings import PaperSettings
 
 
@@ -12,4 +12,4 @@ from pwan.registration.settings import PaperSettings
 class Settings(PaperSettings):
     """The released code's settings, of the distance type."""
 
-    type: Literal["auto", "mass", "distance", "complete"] = "distance"
+    type: Wanted = "distance"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
+from pwan.choices import Wanted
 from pwan.registration.settings import PwanSettings
 
 
@@ -12,4 +12,4 @@ from pwan.registration.settings import PwanSettings
 class Settings(PwanSettings):
     """PWAN's settings, with neither bound nor threshold on the potential."""
 
-    type: Literal["auto", "mass", "distance", "complete"] = "complete"
+    type: Wanted = "complete"
