@@ -145,7 +145,7 @@ def variants(name: str) -> list[str]:
 
 
 def experiment_pages() -> dict[str, list[str]]:
-    """The gallery, and the README of each experiment with its pictures."""
+    """The figures of accuracy and the gallery, and the README of each experiment with its pictures."""
     cards, pages = [], {}
     for readme in sorted((ROOT / "experiments").glob("*/README.md")):
         name, (heading, _, text) = readme.parent.name, readme.read_text(encoding="utf-8").partition("\n")
@@ -158,5 +158,9 @@ def experiment_pages() -> dict[str, list[str]]:
         page = [*WIDE, f"# {words}\n", *shown[:1], text.strip("\n"), "", *shown[1:]]
         pages[f"experiments/{name}.md"] = page
     head = [*WIDE, "# Experiments", "", "What came out of each experiment, beside what the paper printed.", ""]
+    overview = [
+        f"![{path.stem.replace('_', ', ')}](../../experiments/{path.name})\n"
+        for path in sorted((ROOT / "experiments").glob("accuracy_*.png"))
+    ]
     grid = ["::::{grid} 1 2 3 3", ":gutter: 3", "", *cards, "::::", ""]
-    return {"experiments.md": [*head, *grid, "```{toctree}", ":hidden:", "", *pages, "```"], **pages}
+    return {"experiments.md": [*head, *overview, *grid, "```{toctree}", ":hidden:", "", *pages, "```"], **pages}
