@@ -201,7 +201,12 @@ def test_the_report_of_a_sweep_and_what_is_kept_of_it(tmp_path: Path, monkeypatc
         assert (tmp_path / "outputs" / "report.html").stat().st_size > 0
         assert {path.suffix for path in tmp_path.glob("outputs/report_figures/*")} == {".png", ".pdf", ".html"}
         kept = {path.name for path in tmp_path.glob("experiments/**/*.*")}
-        expected = {"results.csv", "figure.png", "worst.png", "accuracy_noise.png"}  # one method: nothing to compare
+        expected = {
+            "results.csv",
+            "figure.png",
+            "worst.png",
+            "accuracy_noise_packaged.png",
+        }  # one method: nothing to compare
         assert kept == (expected if "options.collect=experiments" in words else set())
     assert len(REPORTS) == 2
 

@@ -16,14 +16,13 @@ from pwan.report.published import NOISE, PARTIAL, PublishedTable
 
 _TITLES = {"noise": "(a) Noise: outliers among the reference", "partial": "(b) Partial: both sets cropped by a plane"}
 _TABLES = {"noise": NOISE, "partial": PARTIAL}
-_SOURCES = {"paper": "the paper's own points", "packaged": "packaged points"}
+_SOURCES = {"paper": ("the paper's own points", ""), "packaged": ("packaged points", "_packaged")}  # words, suffix
 
 
 def overview_section(found: Sequence[Results], figures: Path, views: Mapping[str, Link]) -> list[Section]:
     """The section, drawn from the experiments named noise_<shape> and partial_<shape>; nothing where there are none.
 
-    Shapes with points of the paper and packaged ones have a figure each: accuracy_noise.png of the former, which is
-    that of the latter where the former are not there, else accuracy_noise_packaged.png.
+    The paper's points and packaged ones have a figure each: accuracy_noise.png and accuracy_noise_packaged.png.
 
     Args:
         found: every experiment.
@@ -35,14 +34,13 @@ def overview_section(found: Sequence[Results], figures: Path, views: Mapping[str
     pictures, tables = [], []
     for kind, table in _TABLES.items():
         rows = every[every["experiment"].isin([f"{kind}_{shape}" for shape in ACCURACY_SHAPES])]
-        sources = [source for source in _SOURCES if rows.size and (rows["shape_source"] == source).any()]
-        for place, source in enumerate(sources):
+        for source, (words, suffix) in _SOURCES.items() if len(rows) else ():
             panels = _panels(rows[rows["shape_source"] == source], table)
             if not panels:
                 continue
             sizes = sorted({int(points) for panel in panels.values() for points in panel["points"]})
-            title = f"{_TITLES[kind]}; N = {', '.join(map(str, sizes))}, {_SOURCES[source]}"
-            name = f"accuracy_{kind}{f'_{source}' if place else ''}.png"
+            title = f"{_TITLES[kind]}; N = {', '.join(map(str, sizes))}, {words}"
+            name = f"accuracy_{kind}{suffix}.png"
             figures.mkdir(exist_ok=True)
             pictures.append(Picture(title, draw_overview(panels, table, title, figures / name)[0]))
             tables.append(_worst_table(panels, table, title, views))
@@ -73,6 +71,4 @@ def _worst_table(
             worst, view = spelled(cell["mse"].max(), DIGITS), views.get(cell["settings"].iloc[-1])
             line[f"{table.axis} {x:g}"] = Link(worst, view.path, view.place) if view else worst
         lines.append(line)
-    return Table(
-        f"{title}: the largest MSE of {method}; each leads to its 3-D view", pd.DataFrame(lines), digits=DIGITS
-    )
+    return Table(f"{title}: the largest MSE of {method}; links lead to 3-D views", pd.DataFrame(lines), digits=DIGITS)
