@@ -173,7 +173,8 @@ def test_the_transform_of_a_turned_source_moves_it_as_the_page_says(scans: Path,
 # the experiments
 
 
-RUNS = [one for one in commands("reproduce") if "run.py" in one and "task=report" not in one]
+PAPER = [one for one in commands("reproduce") if "experiment=paper" in one]  # hours: see tests/app/tasks/test_paper.py
+RUNS = [one for one in commands("reproduce") if "run.py" in one and "task=report" not in one and one not in PAPER]
 REPORTS = [one for one in commands("reproduce") if "task=report" in one]
 
 
@@ -190,6 +191,13 @@ def test_commands_of_the_experiments(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (listed,) = (word.removeprefix("method=[").rstrip("]").split(",") for word in words if word.startswith("method="))
     assert [row["method"] for row in rows] == listed * (len(rows) // len(listed))
     assert len(rows) == len(listed) * (6 if "-m" in words else 1) and {row["status"] for row in rows} == {"ok"}
+
+
+def test_the_commands_of_the_whole_paper_compose(capsys: pytest.CaptureFixture[str]) -> None:
+    assert len(PAPER) == 4
+    for words in PAPER:
+        assert run_py([word for word in words if not word.startswith("PWAN_DATA=")], "--cfg", "job") == 0
+        assert "task: paper" in capsys.readouterr().out
 
 
 def test_the_report_of_a_sweep_and_what_is_kept_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from pwan.app import main
-from pwan.app.config import _folder
+from pwan.app.config import cell_folder
 
 ROOT = Path(__file__).parents[2]
 CONF = ROOT / "conf"
@@ -145,11 +145,11 @@ def test_the_paper_grid_is_named_in_the_experiment():
     ],
 )
 def test_folders_of_cells_are_named_by_what_varies(overrides, folder):
-    assert _folder(overrides) == folder
+    assert cell_folder(overrides) == folder
 
 
 def test_folders_with_odd_characters_stay_apart():
-    names = [_folder([override]) for override in ("shape.name=a/b", "shape.name=a:b", "problem.x=" + 300 * "1")]
+    names = [cell_folder([override]) for override in ("shape.name=a/b", "shape.name=a:b", "problem.x=" + 300 * "1")]
     assert len(set(names)) == 3
     assert all("/" not in name and ":" not in name and len(name) < 120 for name in names)
 

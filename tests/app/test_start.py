@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pwan import methods
-from pwan.app import tasks
+from pwan.app import catalogue as tasks
 
 ROOT = Path(__file__).parents[2]
 HEAVY = {"torch", "pytorch_lightning", "lightning", "wandb", "matplotlib", "pandas", "plotly", "scipy", "ot", "PIL"}
@@ -96,7 +96,7 @@ def test_no_settings_of_the_package_load_anything_slow():
     code = (
         "import sys, pwan\n"
         "from pwan import methods, scans, synthesis\n"
-        "from pwan.app import tasks\n"
+        "from pwan.app import catalogue as tasks\n"
         "dir(pwan), scans.ScanSettings, synthesis.SynthesisSettings\n"
         "[one.settings_class(name)() for one in (methods, tasks) for name in one.names()]\n"
         f"print(sorted({{name.partition('.')[0] for name in sys.modules}} & {HEAVY!r}))"

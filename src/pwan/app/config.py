@@ -16,7 +16,7 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING, DictConfig, OmegaConf
 
 from pwan import shapes
-from pwan.app import tasks
+from pwan.app import catalogue
 from pwan.app.checked import Checked
 from pwan.bench.cell import Cell, MethodEntry
 from pwan.bench.settings import TrackingSettings, TrainerSettings
@@ -87,7 +87,7 @@ def register_schema() -> None:
     for name in ("method", "options"):  # their keys stand in dataclasses, not here: they are checked after composing
         OmegaConf.set_struct(schema[name], False)
     ConfigStore.instance().store(name="schema", node=schema)
-    OmegaConf.register_new_resolver("pwan_folder", _folder, replace=True)
+    OmegaConf.register_new_resolver("pwan_folder", cell_folder, replace=True)
 
 
 def check(config: DictConfig) -> Checked:
@@ -101,7 +101,7 @@ def check(config: DictConfig) -> Checked:
         if key not in KEYS:
             raise ValueError(f"unknown key '{key}'{nearest(key, KEYS)}; there are {', '.join(KEYS)}")
     sections = {name: build_settings(kind, plain[name], owner=name) for name, kind in SECTIONS.items()}
-    options = build_settings(tasks.settings_class(plain["task"]), plain["options"], owner=f"task {plain['task']}")
+    options = build_settings(catalogue.settings_class(plain["task"]), plain["options"], owner=f"task {plain['task']}")
     if hasattr(options, "check_files"):
         options.check_files()
     if plain["trials"] < 1:
@@ -155,7 +155,7 @@ def method_entries(nodes: Mapping[str, Any]) -> list[MethodEntry]:
     return entries
 
 
-def _folder(overrides: Sequence[str]) -> str:
+def cell_folder(overrides: Sequence[str]) -> str:
     """A folder's name for a sweep's cell: ``problem.keep=0.7`` and ``seed=1`` become ``keep=0.7_seed=1``.
 
     What chooses which methods run, or how, makes no other cell: its rows belong beside those that are there.

@@ -14,6 +14,7 @@ pwan: non-rigid registration of point sets by partial distribution matching.
   {run} experiment=noise_bunny                          one cell of the paper's figure, 20 trials
   {run} experiment=noise_bunny 'method=[pwan]' trials=5 exactly these methods, fewer trials
   {run} -m experiment=noise_bunny                       the paper's whole grid, a folder for each cell
+  {run} experiment=paper options.list=true              the paper's experiments one by one; without list: runs them
   {run} experiment=noise_bunny --cfg job                what would be run, with every key; runs nothing
   {run} experiment=partial_bunny shape.source=paper     the paper's own points (PWAN_DATA or a download)
   {run} task=report                                     all results on one page

@@ -23,9 +23,9 @@ from yaml import YAMLError
 import pwan
 from pwan import methods, scans
 from pwan.app import own_frames, own_study
+from pwan.app.catalogue import REGISTER
 from pwan.app.messages import backslash_words, yaml_words
 from pwan.app.own_frames import Frames, frames_of
-from pwan.app.tasks import REGISTER
 from pwan.exit_codes import FAILED, OK, WRONG_INPUT
 from pwan.files import words
 from pwan.many.listing import named_in

@@ -173,6 +173,11 @@ def load(name: str, *, base: str | None = None, cache: Path | None = None) -> Sh
     return Shape(name, "paper:download", **_with_surface(arrays))
 
 
+def needs_folder(name: str) -> bool:
+    """Whether the set is neither in a folder, which PWAN_DATA would name, nor can be downloaded."""
+    return not os.environ.get(FOLDER_VARIABLE) and SETS[name].files is None
+
+
 def _counterpart(shape: Shape, paper_set: PaperSet) -> Shape:
     other = load(paper_set.counterpart)
     if not paper_set.centred:
