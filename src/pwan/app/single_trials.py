@@ -76,7 +76,7 @@ def trial_of(row: Row, having: pd.DataFrame, files: Files) -> Trial:
     """The row's trial, made again.
 
     Raises:
-        ValueError, OSError, KeyError, TypeError: it cannot be.
+        Exception: one of ``NOT_REMADE``, where it cannot be.
     """
     others = having[having["trial"] == row["trial"]].to_dict("records")
     registrations = [registration(other, files[other["method"], other["settings"], row["trial"]]) for other in others]
