@@ -216,9 +216,15 @@ def test_the_report_of_a_sweep_and_what_is_kept_of_it(tmp_path: Path, monkeypatc
     for words in REPORTS:
         assert run_py(words) == 0
         assert (tmp_path / "outputs" / "report.html").stat().st_size > 0
-        assert {path.suffix for path in tmp_path.glob("outputs/report_figures/*")} == {".png", ".pdf"}
-        kept = {path.name for path in tmp_path.glob("experiments/noise_bunny/*")}
-        assert kept == ({"results.csv", "figure.png"} if "options.collect=experiments" in words else set())
+        assert {path.suffix for path in tmp_path.glob("outputs/report_figures/*")} == {".png", ".pdf", ".html"}
+        kept = {path.name for path in tmp_path.glob("experiments/**/*.*")}
+        expected = {
+            "results.csv",
+            "figure.png",
+            "worst.png",
+            "accuracy_noise_packaged.png",
+        }  # one method: nothing to compare
+        assert kept == (expected if "options.collect=experiments" in words else set())
     assert len(REPORTS) == 2
 
 
