@@ -12,6 +12,7 @@ import rustcpd
 import torch
 
 from pwan import methods, shapes
+from pwan.methods._baseline import is_small
 from pwan.normalisation import normalise
 from pwan.problem import RegistrationProblem
 from pwan.synthesis import SynthesisSettings, make_problem
@@ -39,7 +40,7 @@ def library_seconds(problem: RegistrationProblem) -> float:
     """rustcpd alone, on the same normalised points with the same options."""
     settings = methods.settings("cpd")
     points = normalise(problem, settings.normalisation)[0]
-    large = max(points.source.shape[1], points.reference.shape[1]) > settings.exact_points
+    large = not is_small(settings.exact_points, points.source[0].numpy(), points.reference[0].numpy())
     started = time.perf_counter()
     rustcpd.register_deformable(
         points.reference[0].numpy(),

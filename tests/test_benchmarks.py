@@ -12,6 +12,9 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
+from pwan import shapes
+from pwan.synthesis import SynthesisSettings
+
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 
 
@@ -115,3 +118,43 @@ def test_frames_between_two_poses_and_the_errors_in_them(
     frames.main(["body_turn", "--frames", "2", "--points", "30", "--ways", "straight", "--spoilt"])
     row = capsys.readouterr().out.splitlines()[-1]
     assert re.fullmatch(r"\| straight \| \d+\.\d\?? \| \d+ \|", row)
+
+
+def test_claims_that_no_experiment_answers(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    claims = script("claims", monkeypatch)
+    two = np.array([[3.0, 0.0], [0.0, 4.0]])
+    slope = claims.differences(np.zeros((1, 2)), two, {"mass": 1.0}, 1e-6)  # the nearer point alone is carried
+    np.testing.assert_allclose(slope, [[1.0, 0.0], [0.0, 0.0]], atol=1e-6)
+    made = SynthesisSettings(points=40, outlier_ratio=0.5)
+    source, reference = claims.partners(shapes.load("torus"), made, seed=0, trial=0)
+    assert source.all() and reference[:40].all() and len(reference) == 60 and not reference[40:].any()
+    source, reference = claims.partners(shapes.load("torus"), SynthesisSettings(points=400, keep=0.7), seed=0, trial=0)
+    assert len(source) == len(reference) == 280 and 0.5 < source.mean() < 1 and 0.5 < reference.mean() < 1
+    claims.main(["cells", str(FOLDER.parent / "experiments"), str(tmp_path)])
+    lines = [line.split(" | ") for line in capsys.readouterr().out.splitlines()]
+    assert [line[1][:8] for line in lines if line[0].startswith("| **")] == ["18 of 18", "21 of 21"]
+    assert all(len(line) == 3 for line in lines[2:])
+
+
+def test_claims_about_what_a_finished_trial_kept(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    claims = script("claims", monkeypatch)
+    kept = tmp_path / "cell" / "points" / "pwan-abc"
+    kept.mkdir(parents=True)
+    (tmp_path / "cell" / "config.yaml").write_text(
+        "seed: 0\nshape: {name: torus, source: packaged}\nproblem: {points: 20, outlier_ratio: 0.5}\n"
+    )
+    norms = {"gradient_norm": np.ones(20), "reference_gradient_norm": np.repeat([1.0, 0.0], [20, 10])}
+    potential = {"potential": np.full(20, -0.3), "reference_potential": np.zeros(30)}
+    course = {"curve_mse": np.array([4.0, 1.0, 3.0, 2.0]), "history_loss": np.array([3.0, 1.0, 2.0])}
+    np.savez(kept / "0.npz", history_gradient_norm=np.array([0.9, 1.1, 1.3]), **norms, **potential, **course)
+    claims.main(["training", str(tmp_path)])
+    said = dict(line.strip().rsplit(": ", 1) for line in capsys.readouterr().out.splitlines()[1:])
+    assert said["share of the outliers with |grad f| below 0.1"].startswith("1 ")
+    assert said["share of the others with |grad f| below 0.1"].startswith("0 ")
+    assert said["mean f of the reference less that of the source"] == "0.3 (0.3 to 0.3)"
+    assert said["largest MSE over the least before it"] == "3 (3 to 3)"
+    assert said["share of the steps on which the discrepancy rises"].startswith("0.5 ")

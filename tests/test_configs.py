@@ -6,6 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 import yaml
@@ -17,6 +18,7 @@ from pwan.app.config import NOT_SETTINGS, check, register_schema
 from pwan.bench import pictures
 from pwan.bench.rows import read_rows
 from pwan.bench.tracking import SUMMARY_METRICS
+from pwan.methods._baseline import is_small
 from pwan.report.training_figure import draw_training
 from pwan.report.trial_figure import draw_trials
 from tests.bench.test_tracking import logged_summary
@@ -151,6 +153,21 @@ def test_every_cell_of_the_sweep_is_a_valid_configuration(name):
             cells = [check(compose("config", [f"experiment={name}", f"{key}={value}"])) for value in values.split(",")]
             seen = {repr((cell.cell, cell.entries)) for cell in cells}
             assert len(seen) == len(cells) > 1, "each value must make another cell"
+
+
+@pytest.mark.parametrize("name", [name for name in BENCHMARKS if name.startswith(("noise_", "partial_", "table_"))])
+def test_cpd_and_bcpd_are_exact_in_the_papers_figures_and_tables(name):
+    """In their largest cell, by the numbers of its points: nothing is registered here."""
+    register_schema()
+    ((key, values),) = experiment(name)["hydra"]["sweeper"]["params"].items()
+    with initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
+        checked = check(compose("config", [f"experiment={name}", f"{key}={max(values.split(','), key=float)}"]))
+    drawn, outliers = checked.cell.synthesis.points, checked.cell.synthesis.outlier_ratio
+    source, reference = np.empty((drawn, 3)), np.empty((round(drawn * (1 + outliers)), 3))
+    for entry in (entry for entry in checked.entries if entry.method in ("cpd", "bcpd")):
+        settings = methods.settings(entry.method, entry.options)
+        limit = settings.exact_points if entry.method == "cpd" else settings.full_points
+        assert is_small(limit, source, reference), entry.name
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)

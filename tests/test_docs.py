@@ -65,10 +65,19 @@ def test_every_page_has_commands_and_is_linked_from_the_readme() -> None:
         assert commands(page)
 
 
-@pytest.mark.parametrize("page", [path.relative_to(ROOT) for path in (ROOT / "README.md", *sorted(DOCS.glob("*.md")))])
+LINKING = (ROOT / "README.md", ROOT / "experiments" / "README.md", *sorted(DOCS.glob("*.md")))
+
+
+@pytest.mark.parametrize("page", [path.relative_to(ROOT) for path in LINKING])
 def test_links_lead_to_files(page: Path) -> None:
     targets = re.findall(r"\]\(([^)#:]+)\)", (ROOT / page).read_text(encoding="utf-8"))
     assert [target for target in targets if not (ROOT / page.parent / target).exists()] == []
+
+
+def test_the_claims_name_every_experiment_once_in_their_index() -> None:
+    index = (ROOT / "experiments" / "README.md").read_text(encoding="utf-8").split("## The experiments")[1]
+    named = re.findall(r"\]\((\w+)\)", index)
+    assert sorted(named) == sorted(path.parent.name for path in ROOT.glob("experiments/*/README.md"))
 
 
 # the site
@@ -207,9 +216,15 @@ def test_the_report_of_a_sweep_and_what_is_kept_of_it(tmp_path: Path, monkeypatc
     for words in REPORTS:
         assert run_py(words) == 0
         assert (tmp_path / "outputs" / "report.html").stat().st_size > 0
-        assert {path.suffix for path in tmp_path.glob("outputs/report_figures/*")} == {".png", ".pdf"}
-        kept = {path.name for path in tmp_path.glob("experiments/noise_bunny/*")}
-        assert kept == ({"results.csv", "figure.png"} if "options.collect=experiments" in words else set())
+        assert {path.suffix for path in tmp_path.glob("outputs/report_figures/*")} == {".png", ".pdf", ".html"}
+        kept = {path.name for path in tmp_path.glob("experiments/**/*.*")}
+        expected = {
+            "results.csv",
+            "figure.png",
+            "worst.png",
+            "accuracy_noise_packaged.png",
+        }  # one method: nothing to compare
+        assert kept == (expected if "options.collect=experiments" in words else set())
     assert len(REPORTS) == 2
 
 

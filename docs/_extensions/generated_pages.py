@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pkgutil
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -145,7 +146,9 @@ def variants(name: str) -> list[str]:
 
 
 def experiment_pages() -> dict[str, list[str]]:
-    """The gallery, and the README of each experiment with its pictures."""
+    """What the claims came to, the figures of accuracy and the gallery, and the README of each experiment with its
+    pictures.
+    """
     cards, pages = [], {}
     for readme in sorted((ROOT / "experiments").glob("*/README.md")):
         name, (heading, _, text) = readme.parent.name, readme.read_text(encoding="utf-8").partition("\n")
@@ -157,6 +160,12 @@ def experiment_pages() -> dict[str, list[str]]:
         shown = [f"![{words}: {path.stem}](../../../experiments/{name}/{path.name})\n" for path in pictures]
         page = [*WIDE, f"# {words}\n", *shown[:1], text.strip("\n"), "", *shown[1:]]
         pages[f"experiments/{name}.md"] = page
-    head = [*WIDE, "# Experiments", "", "What came out of each experiment, beside what the paper printed.", ""]
+    claims = (ROOT / "experiments" / "README.md").read_text(encoding="utf-8")
+    linked = re.sub(r"\]\((\w+)\)", r"](experiments/\1.md)", claims)  # its folders are pages here
+    head = [*WIDE, *linked.splitlines(), "", "## Each with its figure", ""]
+    overview = [
+        f"![{path.stem.replace('_', ', ')}](../../experiments/{path.name})\n"
+        for path in sorted((ROOT / "experiments").glob("accuracy_*.png"))
+    ]
     grid = ["::::{grid} 1 2 3 3", ":gutter: 3", "", *cards, "::::", ""]
-    return {"experiments.md": [*head, *grid, "```{toctree}", ":hidden:", "", *pages, "```"], **pages}
+    return {"experiments.md": [*head, *overview, *grid, "```{toctree}", ":hidden:", "", *pages, "```"], **pages}

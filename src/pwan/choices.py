@@ -13,3 +13,4 @@ EnergyKind = Literal["bending", "rigid"]  # what a displacement costs, see the s
 Kind = Literal["mass", "distance", "complete"]  # what a discrepancy limits, see :mod:`pwan.transport.objective`
 Wanted = Literal["auto", "released", "mass", "distance", "complete"]  # of a kind, see the settings
 BANDS = ("quartiles", "std")  # around the medians of the figures of accuracy
+ACCURACY_SHAPES = ("bunny", "monkey", "armadillo")  # the panels of the paper's figures of accuracy, in this order

@@ -132,6 +132,16 @@ def test_the_interval_is_that_of_the_median_and_seeded(cell):
     assert paired(cell, many, 400 * [0.0]).loc["mse"].equals(line)
 
 
+def test_the_share_won_has_wilsons_interval(cell):
+    line = paired(cell, 10 * [0.1], 9 * [0.2] + [0.0]).loc["mse"]
+    z, share, n = 1.959964, 0.9, 10
+    middle, half = share + z**2 / (2 * n), z * math.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
+    expected = [(middle - half) / (1 + z**2 / n), (middle + half) / (1 + z**2 / n)]
+    assert line["won"] == share and [line["won_low"], line["won_high"]] == pytest.approx(expected)
+    line = paired(cell, 10 * [0.1], 10 * [0.2]).loc["mse"]
+    assert (line["won_high"], line["won_low"]) == (1, pytest.approx(1 / (1 + z**2 / n)))
+
+
 @pytest.mark.parametrize(
     ("ours", "theirs", "won", "tied", "median"),
     [

@@ -62,7 +62,14 @@ def _latest(items):
 
 
 def call(folder, *, failed=False, mode="offline", rows=None, curves=None, figures=None, config=None, **summary):
-    line = {"settings": "abc", "outlier_ratio": 0.6, "keep": 1.0, "mse_median": 0.2, "mse_std": float("nan")}
+    line = {
+        "settings": "abc",
+        "shape": "bunny",
+        "outlier_ratio": 0.6,
+        "keep": 1.0,
+        "mse_median": 0.2,
+        "mse_std": float("nan"),
+    }
     line |= {"seconds_median": 3.0, "failed": 0, "trials": 1, "mse_unrefined_median": 0.4}
     track(
         folder,
@@ -100,7 +107,7 @@ def test_an_offline_run_holds_group_job_type_config_summary_and_table(tmp_path):
 @pytest.mark.parametrize(("ratio", "axis", "value"), [(0.6, "outlier_ratio", 0.6), (0.0, "keep", 0.7)])
 def test_the_accuracy_stands_beside_what_its_figure_varies(tmp_path, ratio, axis, value):
     call(tmp_path, outlier_ratio=ratio, keep=0.7, mse_median=np.float64(0.3))
-    there = table(tmp_path, f"accuracy_by_{axis}")
+    there = table(tmp_path, f"accuracy_by_{axis}_bunny")
     assert there["columns"] == ["experiment", "method", axis, "mse_median"]
     assert there["data"] == [["test", "pwan", value, 0.3]]
     assert len(list(tmp_path.glob("wandb/offline-run-*/files/media/table/accuracy*"))) == 1
@@ -108,7 +115,7 @@ def test_the_accuracy_stands_beside_what_its_figure_varies(tmp_path, ratio, axis
 
 def test_a_median_that_is_infinite_is_left_out_of_the_chart(tmp_path):
     call(tmp_path, mse_median=np.inf)
-    assert table(tmp_path, "accuracy_by_outlier_ratio")["data"] == [["test", "pwan", 0.6, None]]
+    assert table(tmp_path, "accuracy_by_outlier_ratio_bunny")["data"] == [["test", "pwan", 0.6, None]]
     assert logged_summary(tmp_path)["mse_median"] == "inf"
 
 

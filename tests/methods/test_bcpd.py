@@ -210,6 +210,7 @@ def test_accelerated_is_close_to_full() -> None:
     _, result, accelerated = registered(1500, full_points=1000, sample_points=800)
     idle = float(mean_squared_error(problem.source, problem.truth))
     assert result.status == [OK]
+    assert result.stop_reason[0].endswith("; by samples of 800 and 800 points")
     assert full < 0.1 * idle and accelerated < 0.1 * idle
     assert abs(accelerated - full) < 0.05 * idle
 

@@ -11,6 +11,7 @@ import torch
 
 from pwan import methods, shapes
 from pwan.methods import cpd, pycpd
+from pwan.methods._baseline import is_small
 from pwan.problem import RegistrationProblem, RegistrationResult, mean_squared_error
 from pwan.synthesis import SynthesisSettings, make_problem
 
@@ -51,9 +52,26 @@ def test_large_sets_are_approximated_closely() -> None:
     problem = bunny(600)
     exact, near = run("cpd", problem), run("cpd", problem, exact_points=100)
     assert not torch.equal(exact.transformed, near.transformed)
+    assert near.stop_reason[0].endswith("; rank 100, 30 neighbours") and ";" not in exact.stop_reason[0]
     start = mean_squared_error(problem.source, problem.truth)
     for result in (exact, near):
         assert float(mean_squared_error(result.transformed, problem.truth)) < 0.2 * float(start)
+
+
+@pytest.mark.parametrize(
+    ("limit", "source", "reference", "small"),
+    [
+        (2500, 2000, 6000, True),  # two outliers for each point
+        (2500, 2500, 10_000, True),
+        (2500, 2500, 10_001, False),  # more than 25 million pairs
+        (2500, 2501, 100, False),
+        (6000, 6000, 6000, True),  # more pairs, where the limit says so
+        (6000, 6000, 6001, False),
+        (0, 1, 1, False),
+    ],
+)
+def test_the_source_decides_whether_sets_are_small(limit: int, source: int, reference: int, small: bool) -> None:
+    assert is_small(limit, np.empty((source, 3)), np.empty((reference, 3))) == small
 
 
 def test_the_last_iteration_is_told_from_convergence() -> None:

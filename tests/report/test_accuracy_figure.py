@@ -7,8 +7,9 @@ import pytest
 from matplotlib.image import imread
 
 from pwan.report import published
-from pwan.report.accuracy_figure import curves, draw_accuracy
+from pwan.report.accuracy_figure import draw_accuracy
 from pwan.report.cells_figure import draw_cells
+from pwan.report.error_curves import curves
 
 
 def rows(errors, axis="outlier_ratio"):

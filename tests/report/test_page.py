@@ -216,3 +216,21 @@ def test_a_slider_has_short_labels_and_the_legend_the_names():
 def test_a_cell_may_lead_to_a_file():
     frame = pd.DataFrame({"scan": [Link("a <b>", "in one/a.html"), "plain"]})
     assert '<a href="in%20one/a.html">a &lt;b&gt;</a>' in table_html(frame)
+
+
+def test_a_cell_may_lead_to_a_place_and_numbers_have_the_digits_asked_for():
+    frame = pd.DataFrame({"worst": [Link("0.5", "one/a.html", "s3"), 0.25], "n": [1234.5, 0.12345]})
+    markup = table_html(frame, digits=3)
+    assert '<td class="number"><a href="one/a.html#s3">0.5</a></td><td class="number">1234</td>' in markup
+    assert '<td class="number">0.123</td>' in markup
+
+
+def test_pictures_may_come_first(tmp_path):
+    parts = {
+        "tables": [Table("the digits", pd.DataFrame({"x": [1.0]}))],
+        "pictures": [Picture("p", make_picture(tmp_path))],
+    }
+    for first in (False, True):
+        write_page("title", [Section("part", **parts, pictures_first=first)], tmp_path / "page.html")
+        text = (tmp_path / "page.html").read_text()
+        assert (text.index("<img") < text.index("the digits")) is first

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,32 @@ def rows_of(folder: Path) -> list[Row]:
     defaults = vars(SynthesisSettings())
     rows = [{**defaults, **completed(row)} for row in read_rows(folder)]
     return [row for row in rows if row.keys() >= _COLUMNS]
+
+
+@dataclass(frozen=True)
+class Results:
+    """What a folder of an experiment holds.
+
+    Attributes:
+        name: the folder's, from where the report looks.
+        folder: with a sweep's cells below it.
+        rows: all of a benchmark's; none of another task's.
+        homes: the folder of each settings hash, see :func:`homes_of`.
+        frame: the rows of the settings that were run last, see :func:`current_rows`.
+    """
+
+    name: str
+    folder: Path
+    rows: list[Row]
+    homes: dict[str, Path]
+    frame: pd.DataFrame
+
+
+def results_of(folder: Path, root: Path) -> Results:
+    """The results in a folder below the one that is reported on, or in that itself."""
+    rows, homes = rows_of(folder), homes_of(folder)
+    name = str(folder.relative_to(root)) if folder != root else folder.name
+    return Results(name, folder, rows, homes, pd.DataFrame(current_rows(rows, homes)))
 
 
 def experiment_folders(root: Path) -> Iterator[Path]:

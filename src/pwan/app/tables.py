@@ -2,34 +2,68 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
-from pwan.app.results import varying_axes, with_infinite_failures
-from pwan.bench.rows import Row
-from pwan.bench.summary import STATISTICS, WITHOUT_UNIT, summarise
+from pwan.app.results import Results, varying_axes, with_infinite_failures
+from pwan.bench.pictures import Shown
+from pwan.bench.summary import STATISTICS, WITHOUT_UNIT, compare, summarise
 from pwan.problem import OK
-from pwan.report.page import Table
+from pwan.report.page import Link, Table, spelled
 from pwan.report.published import FACES, FACES_METHODS, FACES_SOURCE, PublishedTable
 
+DIGITS = 3  # of errors and times; the files have them all
 
-def summary_table(rows: list[Row], homes: dict[str, Path], folder: Path) -> pd.DataFrame:
-    """The summary without the columns that do not vary, and with one more where the rest would not tell lines apart."""
-    summary = summarise(rows)
+
+def summary_table(results: Results, root: Path, views: Mapping[str, Link]) -> pd.DataFrame:
+    """The summary without the columns that do not vary, and with one more where the rest would not tell lines apart.
+
+    A line's largest error leads to the picture of its method's trials, "view" to the interactive view of its worst one.
+
+    Args:
+        results: the experiment's.
+        root: the page's folder.
+        views: links by the settings of lines.
+    """
+    summary = summarise(results.rows)
     keys = [*varying_axes(summary), "method"]
     if summary.duplicated(keys).any() and summary["options"].nunique() > 1:
         keys.append("options")
     if summary.duplicated(keys).any():
-        summary.insert(0, "folder", summary["settings"].map(lambda key: str(homes[key].relative_to(folder))))
+        places = summary["settings"].map(lambda key: str(results.homes[key].relative_to(results.folder)))
+        summary.insert(0, "folder", places)
         keys = ["folder", *keys]
     if summary.duplicated(keys).any():
         keys.append("settings")
     # packaged shapes, and what a random deformation makes of them, have a radius of 1
     unit = (summary["shape_source"] == "paper").any() or (summary["deformation"] == "partner").any()
-    return summary.sort_values([key for key in varying_axes(summary) if key in keys], kind="stable")[
-        [*keys, *STATISTICS, *(WITHOUT_UNIT if unit else [])]
-    ]
+    numbers = [*STATISTICS, *(WITHOUT_UNIT if unit else [])]
+    summary["mse_max"] = [_worst(line, results.homes[line["settings"]], root) for line in summary.to_dict("records")]
+    for name, cells in (("view", views), won_by_first(results.frame)):
+        if set(cells) & set(summary["settings"]):
+            summary[name] = [cells.get(key) for key in summary["settings"]]
+            numbers.insert(numbers.index("mse_max") + 1, name)
+    return summary.sort_values([key for key in varying_axes(summary) if key in keys], kind="stable")[[*keys, *numbers]]
+
+
+def won_by_first(frame: pd.DataFrame) -> tuple[str, dict[str, str]]:
+    """The share of trials that the first method won against each other one, with its interval; by their settings."""
+    first = frame["method"].iloc[0]
+    paired = compare(frame.to_dict("records"))
+    lines = paired[(paired["error"] == "mse") & (paired["method"] == first)].to_dict("records")
+    won = {line["other_settings"]: "{won:.0%} ({won_low:.0%} to {won_high:.0%})".format(**line) for line in lines}
+    return f"won by {first} (95% interval)", won
+
+
+def _worst(line: dict[str, Any], home: Path, root: Path) -> Link | float:
+    """The largest error, as a link to the picture that shows it, where one shows these settings."""
+    name, worst = f"trials_{line['method']}.png", float(line["mse_max"])
+    if Shown(home).shown.get(name) != line["settings"] or not (home / name).exists():
+        return worst
+    return Link(spelled(worst, DIGITS), str((home / name).relative_to(root)))
 
 
 def over_shapes(frame: pd.DataFrame) -> list[Table]:
@@ -48,7 +82,8 @@ def over_shapes(frame: pd.DataFrame) -> list[Table]:
             line |= dict(zip(("published_mean", "published_deviation"), FACES[column], strict=True))
         lines.append(line)
     caption = f"Over the {frame['shape'].nunique()} shapes; normalised: over the truth's mean squared radius"
-    return [Table(f"{caption} (published: {FACES_SOURCE})" if faces else caption, pd.DataFrame(lines))]
+    caption = f"{caption} (published: {FACES_SOURCE})" if faces else caption
+    return [Table(caption, pd.DataFrame(lines), digits=DIGITS)]
 
 
 def beside_paper(frame: pd.DataFrame, table: PublishedTable) -> list[Table]:
@@ -61,4 +96,5 @@ def beside_paper(frame: pd.DataFrame, table: PublishedTable) -> list[Table]:
         if published is not None:
             ours = {"points": group["points"].iloc[0], "trials": len(group), "our_median_MSE": group["mse"].median()}
             lines.append({**line, **ours, "published_as": table.methods[line["method"]], "published_MSE": published})
-    return [Table(f"Beside the paper ({table.source}: {table.note})", pd.DataFrame(lines))] if lines else []
+    caption = f"Beside the paper ({table.source}: {table.note})"
+    return [Table(caption, pd.DataFrame(lines), digits=DIGITS)] if lines else []

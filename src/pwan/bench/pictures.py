@@ -105,7 +105,7 @@ def example(jobs: Sequence[tuple[Job, Sequence[Row]]]) -> Callable[[Path], Any] 
         job, row = having[0]
         problem = job.problem([0])
         line = Example(
-            f"initial sets\nMSE {row['mse_initial']:.4g}",
+            f"initial sets\nMSE {row['mse_initial']:.3g}",
             problem.source[0].numpy(),
             problem.reference[0].numpy(),
             [registration(row, job.kept(0)) for job, row in having],
@@ -120,7 +120,7 @@ def registration(row: Row, path: Path) -> Registration:
     with np.load(path) as arrays:
         return Registration(
             row["method"],
-            f"MSE {row['mse']:.4g}" if row["status"] == OK else "failed",
+            f"MSE {row['mse']:.3g}" if row["status"] == OK else "failed",
             arrays["transformed"],
             arrays["matched"],
             arrays["reference_matched"],

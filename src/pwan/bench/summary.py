@@ -39,8 +39,8 @@ WITHOUT_UNIT = [
 NAME, PAIRED = "summary.csv", "paired.csv"
 ERRORS = ("mse", "mse_unrefined")
 PAIRED_COLUMNS = [
-    *("experiment", *AXES, "method", "settings", "other", "other_settings", "error", "trials", "won", "tied"),
-    *("difference_median", "difference_low", "difference_high"),
+    *("experiment", *AXES, "method", "settings", "other", "other_settings", "error", "trials"),
+    *("won", "won_low", "won_high", "tied", "difference_median", "difference_low", "difference_high"),
 ]
 RESAMPLES = 2000  # of the bootstrap: the ends of the interval are then the 50th values from both ends
 
@@ -68,9 +68,10 @@ def compare(rows: Iterable[Row]) -> pd.DataFrame:
     """The first method of each cell against each other one, trial by trial, on the trials that both have.
 
     The first method is the one whose rows come first. One line for each pair of ``settings`` and each error (``mse``,
-    ``mse_unrefined``): ``trials``, the shares ``won`` and ``tied`` by the first method, the median over the trials of
-    its error less the other's, and the ends of the 95% interval of this median by the percentile bootstrap over trials
-    (seeded). A failed trial counts as an infinite error, so as a loss; where both failed, as a tie and no difference.
+    ``mse_unrefined``): ``trials``, the share ``won`` by the first method with the ends of its 95% interval (Wilson's
+    score interval), the share ``tied``, the median over the trials of its error less the other's, and the ends of the
+    95% interval of this median by the percentile bootstrap over trials (seeded). A failed trial counts as an infinite
+    error, so as a loss; where both failed, as a tie and no difference.
     """
     frame = pd.DataFrame([completed(row) for row in rows])
     if frame.empty:
@@ -185,9 +186,14 @@ def _paired(own: pd.DataFrame, other: pd.DataFrame, error: str) -> dict[str, obj
     cut = (
         RESAMPLES // 40
     )  # 2.5% at each end; values of the sample, as between infinite ones nothing can be interpolated
+    from scipy.stats import binomtest  # takes a second to load
+
+    won = binomtest(int((ours < theirs).sum()), len(ours)).proportion_ci(0.95, method="wilson")
     return {
         **line,
         "won": float((ours < theirs).mean()),
+        "won_low": float(won.low),
+        "won_high": float(won.high),
         "tied": float((ours == theirs).mean()),
         "difference_median": float(_medians(difference[None])[0]),
         "difference_low": float(medians[cut - 1]),

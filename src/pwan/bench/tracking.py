@@ -22,9 +22,8 @@ SUMMARY_METRICS = ("mse_median", "mse_std", "seconds_median", "failed", "trials"
 PATIENCE = 8.0  # seconds that W&B's server has to take a run, else the run is written offline
 UPLOAD = 60.0  # seconds for what is left at a run's end; `wandb sync` uploads what is not done by then
 TRIALS_TABLE = "trials_table"
+FIGURES_GROUP = "accuracy_figures"  # the group of the run that holds the report's figures
 WORST_MEDIAN_BEST = "worst_median_best"  # the figures' name of the picture that every method has
-# The median error beside what the paper's two accuracy figures vary: a chart over many runs takes its x from a table.
-ACCURACY_TABLES = {"outlier_ratio": "accuracy_by_outlier_ratio", "keep": "accuracy_by_keep"}
 
 _silent: list[str] = []  # why a server did not take a run: it is not asked again by this process
 
@@ -80,7 +79,7 @@ def track(
             run.log(
                 {
                     TRIALS_TABLE: wandb.Table(dataframe=_plain(rows)),
-                    ACCURACY_TABLES[axis]: wandb.Table(
+                    accuracy_table(axis, summary["shape"]): wandb.Table(
                         columns=["experiment", "method", axis, "mse_median"],
                         data=[[experiment, method, float(summary[axis]), median if math.isfinite(median) else None]],
                     ),
@@ -92,6 +91,42 @@ def track(
             complete = not failed
         finally:  # or the next job of this process would write into the same run
             run.finish(exit_code=0 if complete else 1)
+
+
+def track_figures(folder: Path, settings: TrackingSettings, figures: Mapping[str, Path]) -> None:
+    """Write a run that holds figures of several experiments, below ``folder/wandb``; later ones replace it.
+
+    Args:
+        folder: of the results.
+        settings: where to track.
+        figures: pictures to log, by the names they get.
+    """
+    with _data_below(folder):
+        import wandb
+
+        run = _begun(
+            _mode(settings),
+            id=FIGURES_GROUP,
+            dir=str(folder),
+            project=settings.project,
+            entity=settings.entity,
+            group=FIGURES_GROUP,
+            job_type="report",
+            name=FIGURES_GROUP.replace("_", " "),
+        )
+        try:
+            run.log({name: wandb.Image(str(path)) for name, path in figures.items()})
+        finally:  # or the next job of this process would write into the same run
+            run.finish()
+
+
+def accuracy_table(axis: str, shape: str) -> str:
+    """The name of the table with the median error of a shape beside what one of the paper's accuracy figures varies.
+
+    A chart over many runs takes its x from a table, and the runs that it shows are those that have the table: so each
+    shape has a panel of its own, as in the paper.
+    """
+    return f"accuracy_by_{axis}_{shape}"
 
 
 def is_wanted(settings: TrackingSettings) -> bool:

@@ -20,6 +20,8 @@ from pwan.registration.game import ESCAPE
 from pwan.registration.pipeline import matched_points
 from pwan.registration.presets import resolve_kind
 
+SMALL_PAIRS = 25_000_000  # a number for each pair of points takes 200 MB
+
 Report = Callable[[int, int, np.ndarray], None]
 """``report(step, steps, moved)``: the step just done, of at most how many, and the moved source (r, D), normalised."""
 
@@ -63,6 +65,15 @@ class Fit:
         """A map that is the identity plus a displacement (r, D)."""
         d = displacement.shape[1]
         return cls(np.eye(d), np.zeros(d), displacement, steps, stop_reason, history or {}, on_space)
+
+
+def is_small(points: int, source: np.ndarray, reference: np.ndarray) -> bool:
+    """Whether sets (r, D) and (q, D) are registered whole, where a method has a shorter way for large ones.
+
+    What costs most grows with the cube of r, so that is bounded by ``points``; the reference, which may hold many
+    outliers, counts by the r q pairs alone.
+    """
+    return len(source) <= points and len(source) * len(reference) <= max(points**2, SMALL_PAIRS)
 
 
 Solve = Callable[[np.ndarray, np.ndarray, int, Report], Fit]

@@ -16,7 +16,7 @@ from scipy.spatial import KDTree
 from pwan.deformation.factors import as_it_is, pivoted_cholesky
 from pwan.deformation.geodesic import faces_of_each, geodesic_factor
 from pwan.deformation.kernels import Displacement, KernelSum
-from pwan.methods._baseline import Fit, Report, register_each
+from pwan.methods._baseline import Fit, Report, is_small, register_each
 from pwan.methods._bcpd import State, run
 from pwan.methods._settings.bcpd import Settings
 from pwan.problem import Observer, RegistrationProblem, RegistrationResult
@@ -61,7 +61,7 @@ def _solve(
 ) -> Fit:
     unit = 1.0 if settings.unit == "radius" else 1 / math.sqrt(source.shape[1])
     source, reference = source / unit, reference / unit
-    sampled = max(len(source), len(reference)) > settings.full_points
+    sampled = not is_small(settings.full_points, source, reference)
     rows = nearest = np.arange(len(source))
     used_reference = reference
     if sampled:
@@ -87,7 +87,7 @@ def _solve(
         similarity.translation * unit,
         displacement @ turn * unit,
         len(fit.sigma2),
-        fit.stop_reason,
+        fit.stop_reason + (f"; by samples of {len(rows)} and {len(used_reference)} points" if sampled else ""),
         {"sigma2": fit.sigma2},
         lambda: factor.on_space(coefficients, turn),
     )

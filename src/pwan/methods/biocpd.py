@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from pwan.methods._baseline import Fit, Report, register_each
+from pwan.methods._baseline import Fit, Report, is_small, register_each
 from pwan.methods._peers import import_peer, peer_call
 from pwan.methods.cpd import Settings
 from pwan.methods.pycpd import fit
@@ -28,7 +28,7 @@ def register(
 def _solve(settings: Settings, source: np.ndarray, reference: np.ndarray, seed: int, report: Report) -> Fit:
     from biocpd import DeformableRegistration
 
-    large = max(len(source), len(reference)) > settings.exact_points
+    large = not is_small(settings.exact_points, source, reference)
     with peer_call("biocpd"):
         return fit(
             DeformableRegistration,

@@ -12,7 +12,7 @@ import numpy as np
 
 from pwan.deformation.kernels import KernelSum
 from pwan.extras import needs
-from pwan.methods._baseline import Fit, Report, library_call, register_each
+from pwan.methods._baseline import Fit, Report, is_small, library_call, register_each
 from pwan.methods._settings.cpd import Settings
 from pwan.problem import Observer, RegistrationProblem, RegistrationResult
 
@@ -31,7 +31,8 @@ def register(
 def _solve(settings: Settings, source: np.ndarray, reference: np.ndarray, seed: int, report: Report) -> Fit:
     import rustcpd
 
-    large = max(len(source), len(reference)) > settings.exact_points
+    large = not is_small(settings.exact_points, source, reference)
+    rank, neighbours = min(settings.rank, len(source) - 1), min(settings.neighbours, len(reference))
     variances: list[float] = []
 
     def callback(state: dict[str, Any]) -> None:
@@ -44,19 +45,19 @@ def _solve(settings: Settings, source: np.ndarray, reference: np.ndarray, seed: 
             source,
             alpha=settings.smoothness,
             beta=settings.beta,
-            low_rank=min(settings.rank, len(source) - 1) if large else None,
+            low_rank=rank if large else None,
             low_rank_method="pivoted_cholesky",
             outlier_weight=settings.outlier_weight,
             max_iterations=settings.max_iterations,
             tolerance=settings.tolerance,
-            k=min(settings.neighbours, len(reference)) if large else None,
+            k=neighbours if large else None,
             parallel=False,  # one thread, as all methods have
             callback=callback,
         )
     return Fit.displaced(
         fit.points - source,
         len(variances),
-        em_stop_reason(len(variances), settings),
+        em_stop_reason(len(variances), settings) + (f"; rank {rank}, {neighbours} neighbours" if large else ""),
         {"sigma2": variances},
         # where the kernel was low-rank this one differs from it by about 1e-7
         lambda: KernelSum.of_arrays(source, fit.weights, "gaussian", settings.beta),

@@ -10,8 +10,9 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from pwan.report.accuracy_figure import COLOURS, MARKS, least_to_most
+from pwan.report.error_curves import least_to_most
 from pwan.report.files import save_both
+from pwan.report.looks import looks
 
 WIDTH = 0.7  # of a cell's place that its methods fill
 
@@ -38,8 +39,8 @@ def draw_cells(rows: pd.DataFrame, title: str, path: Path) -> list[Path]:
     good = rows["status"] == "ok"
     errors = {name: rows[name].astype(float).where(good, np.inf) for name in ("mse", "mse_unrefined")}
     handles = []
-    for number, method in enumerate(methods):
-        colour, mark = COLOURS[number % len(COLOURS)], MARKS[(number + number // len(COLOURS)) % len(MARKS)]
+    for number, (method, look) in enumerate(looks(methods).items()):
+        colour, mark = look.colour, look.mark
         handles.append(Line2D([], [], color=colour, marker=mark, linestyle="none", label=method))
         for place, cell in enumerate(cells):
             chosen = (rows["cell"] == cell) & (rows["method"] == method)

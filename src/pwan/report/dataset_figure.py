@@ -18,6 +18,7 @@ from pwan.report.trial_figure import frame, scatter
 # in the paper's pictures of the shapes the bent set is blue
 STILL = SOURCE
 MOVED = REFERENCE
+WIDEST = 16.0  # inches of a figure: of more pictures than four each is narrower
 MARGIN = 1.08  # edge of a picture over that of its points
 
 
@@ -52,7 +53,7 @@ def draw_clouds(
     Returns:
         The two files.
     """
-    figure = Figure(figsize=(4.4 * len(pictures), 4.8), dpi=130, layout="constrained")
+    figure = Figure(figsize=(min(4.4 * len(pictures), WIDEST), 4.8), dpi=130, layout="constrained")
     FigureCanvasAgg(figure)
     figure.suptitle(title, fontsize=11, parse_math=False)
     frames = [np.concatenate([cloud.points for cloud in clouds]) for _, clouds in pictures]

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from pwan.report.files import save_both
+from pwan.report.published import TWO_GPUS
 
 # Okabe and Ito's colours
 NETWORK = "#0072b2"
@@ -21,7 +22,8 @@ def draw_multi_gpu(summary: pd.DataFrame, title: str, path: Path) -> list[Path]:
     """Write the figure as PNG and PDF beside each other.
 
     There is a panel for each size, and in it a bar for each number of devices. The bar is stacked of the network's and
-    the transform's update; the part of both that is communication is hatched, from the foot.
+    the transform's update; the part of both that is communication is hatched, from the foot. Where the paper states how
+    much faster two GPUs are at that size, its panel says so.
 
     Args:
         summary: a line for each size and number of devices with the columns points, devices, seconds_network,
@@ -51,7 +53,8 @@ def draw_multi_gpu(summary: pd.DataFrame, title: str, path: Path) -> list[Path]:
         )
         for x, (height, faster) in enumerate(zip(total, lines["speed_up"], strict=True)):
             axes.text(x, height, f"{height:.3g} s\n× {faster:.2f}", ha="center", va="bottom", fontsize=8)
-        axes.set(title=f"{points:,} points", xlabel="devices", ylim=(0, 1.25 * total.max()))
+        published = f"\npaper, two GPUs: × {TWO_GPUS[points]}" if points in TWO_GPUS else ""
+        axes.set(title=f"{points:,} points{published}", xlabel="devices", ylim=(0, 1.25 * total.max()))
         axes.set_xlim(-0.7, len(names) - 0.3)
         axes.title.set_fontsize(9)
         axes.grid(True, axis="y", color="#dddddd", linewidth=0.6)

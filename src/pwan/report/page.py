@@ -5,9 +5,11 @@ from __future__ import annotations
 import base64
 import html
 import io
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
@@ -29,11 +31,13 @@ class Table:
         caption: above it.
         frame: its content.
         folded: it is seen after a click.
+        digits: of its numbers.
     """
 
     caption: str
     frame: pd.DataFrame
     folded: bool = False
+    digits: int = 4
 
 
 @dataclass(frozen=True)
@@ -43,10 +47,12 @@ class Link:
     Attributes:
         text: of the cell.
         path: of the file, from the page's folder.
+        place: an anchor in that file, see :func:`anchor`; empty for its top.
     """
 
     text: str
     path: str
+    place: str = ""
 
 
 @dataclass(frozen=True)
@@ -85,10 +91,11 @@ class Section:
         name: its title and its line in the table of contents.
         made: pairs of a label and a text: how it was made.
         tables: those that are not folded come first, the others last.
-        pictures: the same.
+        pictures: the same; above the tables where ``pictures_first``.
         scenes: interactive views.
         notes: sentences about what could not be shown, and why.
         files: pairs of a title and a text, each folded (the configuration).
+        pictures_first: a picture says it at a glance, the tables have the numbers.
     """
 
     name: str
@@ -98,6 +105,7 @@ class Section:
     scenes: Sequence[Scene] = ()
     notes: Sequence[str] = ()
     files: Sequence[tuple[str, str]] = field(default_factory=tuple)
+    pictures_first: bool = False
 
 
 def write_page(title: str, sections: Sequence[Section], path: Path) -> None:
@@ -109,7 +117,7 @@ def write_page(title: str, sections: Sequence[Section], path: Path) -> None:
     """
     if not sections:
         raise ValueError("the page needs at least one section")
-    anchors = [f"s{i}" for i in range(len(sections))]
+    anchors = [anchor(i) for i in range(len(sections))]
     contents = "".join(
         f'<li><a href="#{anchor}">{html.escape(section.name)}</a></li>\n'
         for anchor, section in zip(anchors, sections, strict=True)
@@ -128,12 +136,17 @@ def write_page(title: str, sections: Sequence[Section], path: Path) -> None:
         half.write_text(text, encoding="utf-8", errors="backslashreplace")  # a name may hold bytes of another
 
 
-def table_html(frame: pd.DataFrame) -> str:
-    """The table, escaped, numbers with four digits; the lines beyond ``MAX_LINES`` are only counted."""
+def anchor(number: int) -> str:
+    """The place in a page of the section with this number, from 0, for a link to it."""
+    return f"s{number}"
+
+
+def table_html(frame: pd.DataFrame, digits: int = 4) -> str:
+    """The table, escaped, numbers with so many digits; the lines beyond ``MAX_LINES`` are only counted."""
     shown = frame.head(MAX_LINES)
     kinds = ["" if any(map(_is_text, column)) else ' class="number"' for _, column in shown.items()]
     head = _row("th", kinds, [html.escape(str(name).replace("_", " ")) for name in shown.columns])
-    lines = "".join(_row("td", kinds, row) for row in shown.map(_cell).to_numpy().tolist())
+    lines = "".join(_row("td", kinds, row) for row in shown.map(partial(_cell, digits=digits)).to_numpy().tolist())
     markup = f"<table>\n<thead>{head}</thead>\n<tbody>{lines}</tbody>\n</table>"
     if len(frame) > MAX_LINES:
         markup += f"<p>{len(frame) - MAX_LINES} more lines are in the file.</p>"
@@ -148,22 +161,35 @@ def _row(tag: str, kinds: Sequence[str], cells: Sequence[str]) -> str:
 
 def _is_text(value: object) -> bool:
     """Whether it reads as words, as a number written as text does not."""
-    return isinstance(value, Link) or (isinstance(value, str) and value[:1].isalpha())
+    text = value.text if isinstance(value, Link) else value
+    return isinstance(text, str) and text[:1].isalpha()
 
 
-def _cell(value: object) -> str:
+def spelled(value: float, digits: int = 4) -> str:
+    """A number with so many digits, without an exponent where it is large; what is no number is a dash."""
+    if not math.isfinite(value):
+        return "–" if math.isnan(value) else "∞" if value > 0 else "-∞"
+    return f"{value:.{digits}g}" if abs(value) < 10**digits - 0.5 else f"{value:.0f}"
+
+
+def _cell(value: object, digits: int) -> str:
     """One cell as markup; escaped here, for pandas would escape the numbers' signs too."""
     if isinstance(value, float):
-        return "–" if value != value else "∞" if value == float("inf") else f"{value:.4g}"
+        return spelled(value, digits)
     if isinstance(value, Link):
-        return f'<a href="{html.escape(quote(value.path))}">{html.escape(value.text)}</a>'
+        place = f"#{value.place}" if value.place else ""
+        return f'<a href="{html.escape(quote(value.path) + place)}">{html.escape(value.text)}</a>'
     return "–" if value is None or value is pd.NA else html.escape(str(value))
 
 
 def _section(section: Section, anchor: str) -> str:
     parts = [f'<section id="{anchor}">\n<h2>{html.escape(section.name)}</h2>\n']
-    parts += [_table(table) for table in section.tables if not table.folded]
-    parts += [_picture(picture) for picture in section.pictures if not picture.folded]
+    seen = [
+        [_table(table) for table in section.tables if not table.folded],
+        [_picture(picture) for picture in section.pictures if not picture.folded],
+    ]
+    for part in reversed(seen) if section.pictures_first else seen:
+        parts += part
     for i, scene in enumerate(section.scenes):
         name = f"{anchor}-scene{i}"
         parts.append(
@@ -184,7 +210,7 @@ def _section(section: Section, anchor: str) -> str:
 
 
 def _table(table: Table) -> str:
-    caption, markup = html.escape(table.caption), table_html(table.frame)
+    caption, markup = html.escape(table.caption), table_html(table.frame, table.digits)
     if table.folded:
         return f"<details><summary>{caption}</summary>{markup}</details>\n"
     return f"<h3>{caption}</h3>\n{markup}\n"
@@ -192,18 +218,20 @@ def _table(table: Table) -> str:
 
 def _picture(picture: Picture) -> str:
     caption = html.escape(picture.caption)
-    image = f'<img alt="{caption}" src="data:image/png;base64,{_embedded(picture.path)}">'
+    image = (
+        f'<img alt="{caption}" src="data:image/png;base64,{base64.b64encode(fewer_colours(picture.path)).decode()}">'
+    )
     if picture.folded:
         return f"<details><summary>{caption}</summary>{image}</details>\n"
     return f"<figure><figcaption>{caption}</figcaption>{image}</figure>\n"
 
 
-def _embedded(path: Path) -> str:
-    """The picture with fewer colours, in base64."""
+def fewer_colours(path: Path) -> bytes:
+    """The picture as PNG with few colours."""
     buffer = io.BytesIO()
     with Image.open(path) as image:
         image.convert("RGB").quantize(COLOURS).save(buffer, "PNG", optimize=True)
-    return base64.b64encode(buffer.getvalue()).decode()
+    return buffer.getvalue()
 
 
 # the browser itself refuses anything from outside the file

@@ -10,8 +10,8 @@ import pandas as pd
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from pwan.report.accuracy_figure import COLOURS, MARKS
 from pwan.report.files import save_both
+from pwan.report.looks import looks
 
 STEP = 1.35  # between the rows of crosses above the limit, so that two methods' crosses are told apart
 
@@ -37,12 +37,12 @@ def draw_scalability(summary: pd.DataFrame, title: str, path: Path) -> list[Path
     axes.set(xscale="log", yscale="log", xlabel="points N of each set", ylabel="seconds a registration, mean")
     limit = float(summary["limit"].max())
     crosses = 0
-    for i, (method, lines) in enumerate(summary.groupby("method", sort=False)):
-        colour, mark = COLOURS[i % len(COLOURS)], MARKS[i % len(MARKS)]
+    for method, look in looks(summary["method"].unique()).items():
+        lines, colour = summary[summary["method"] == method], look.colour
         good = lines[lines["runs"] > 0]
         size, seconds = good["points"].to_numpy(float), good["seconds_mean"].to_numpy(float)
-        label = str(method) if len(good) < 2 else f"{method}: N^{float(lines['exponent'].iloc[0]):.2f}"
-        axes.plot(size, seconds, marker=mark, color=colour, markersize=5, label=label, zorder=3)
+        label = method if len(good) < 2 else f"{method}: N^{float(lines['exponent'].iloc[0]):.2f}"
+        axes.plot(size, seconds, marker=look.mark, color=colour, markersize=5, label=label, zorder=3)
         missed = lines.loc[lines["runs"] == 0, "points"].to_numpy(float)
         if len(missed):
             height = limit * STEP ** (1 + crosses)

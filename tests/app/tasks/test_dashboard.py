@@ -71,9 +71,27 @@ def test_the_file_holds_the_sections_in_order_and_needs_no_network(tmp_path, mon
     written = dashboard_file(tmp_path, "options.entity=me", "options.project=other")
     assert (written["entity"], written["project"]) == ("me", "other")
     assert list(sections(written)) == SECTIONS
-    assert [len(section["panels"]) for section in sections(written).values()] == [2, 2, 4, 3, 1, 1]
+    assert [len(section["panels"]) for section in sections(written).values()] == [4, 4, 4, 3, 1, 1]
     assert all(section["isOpen"] for section in sections(written).values())
     assert not (tmp_path / "out").exists()
+
+
+def test_the_reports_figures_are_logged_and_come_first(tmp_path, capsys):
+    drawn = tmp_path / "results" / "report_figures"
+    drawn.mkdir(parents=True)
+    folder = f"options.figures={drawn}"
+    assert main(["task=dashboard", f"output={tmp_path / 'out'}", "options.file=x.json", folder], conf=CONF) == 2
+    assert "holds no accuracy_*.png" in capsys.readouterr().err
+    for name in ("accuracy_noise", "other"):
+        matplotlib.image.imsave(drawn / f"{name}.png", np.zeros((2, 2, 3)))
+    written = dashboard_file(tmp_path, folder, "logger.mode=offline")
+    assert list(sections(written)) == ["The paper's figures", *SECTIONS]
+    (pictures,) = configs(sections(written)["The paper's figures"], "Media Browser")
+    assert pictures["mediaKeys"] == ["accuracy_noise"]
+    (runs,) = written["spec"]["section"]["runSets"]
+    (run,) = [record.run for record in records(tmp_path / "results") if record.HasField("run")]
+    assert [*FIGURES, run.run_group] in [f.get("value") for f in runs["filters"]["filters"]]
+    assert "accuracy_noise/_type" in logged_summary(tmp_path / "results")
 
 
 def test_the_project_is_the_loggers_unless_another_is_named(tmp_path):
@@ -104,7 +122,9 @@ def test_other_experiments_or_all(tmp_path):
 )
 def test_accuracy_panels_take_columns_and_keys_that_a_run_holds(made, tracked, name, kind, axis):
     folder, _ = tracked[kind]
-    (lines,) = configs(made[name], "Vega2")
+    each = configs(made[name], "Vega2")  # a panel for each shape, as in the paper; the run's is the bunny
+    assert [lines["stringSettings"]["title"].split(":")[0] for lines in each] == ["bunny", "monkey", "armadillo"]
+    lines = each[0]
     ((query,),) = [[field for field in q["fields"] if "args" in field] for q in lines["userQuery"]["queryFields"]]
     assert query["name"] == "summaryTable"
     there = table(folder, query["args"][0]["value"])

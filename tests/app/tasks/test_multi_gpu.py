@@ -13,6 +13,7 @@ from pwan.bench.cell import Cell
 from pwan.bench.rows import read_rows
 from pwan.devices.ranks import Ranks
 from pwan.registration.settings import PwanSettings
+from pwan.report import multi_gpu_figure
 from pwan.report.multi_gpu_figure import draw_multi_gpu
 from pwan.synthesis import SynthesisSettings
 
@@ -97,6 +98,16 @@ def test_the_figure_shows_both_parts_in_their_proportion(tmp_path):
 
     assert share(3.0, 1.0) == pytest.approx(3, rel=0.1)
     assert share(1.0, 1.0) == pytest.approx(1, rel=0.1)
+
+
+def test_a_panel_states_the_papers_two_gpus_where_it_names_them(tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(multi_gpu_figure, "save_both", lambda figure, path: drawn.append(figure))
+    lines = multi_gpu._summary([row(points, 1, 3.0, 1.0) for points in (60, 100_000, 700_000)], 1)
+    draw_multi_gpu(lines, "a shape", tmp_path / "figure.png")
+    titles = [axes.get_title().splitlines() for axes in drawn[0].axes]
+    wanted = ("paper, two GPUs: × 1.3", "paper, two GPUs: × 1.9")
+    assert titles == [["60 points"], ["100,000 points", wanted[0]], ["700,000 points", wanted[1]]]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,9 @@ import re
 import shlex
 import shutil
 import time
+from dataclasses import replace
 from pathlib import Path
+from urllib.parse import unquote
 
 import numpy as np
 import pandas as pd
@@ -16,10 +18,20 @@ import yaml
 from PIL import Image
 
 from pwan.app import main
-from pwan.app.results import benchmark_command, current_rows, experiment_folders, homes_of, rows_of, with_swept_options
+from pwan.app.overview import overview_section
+from pwan.app.results import (
+    benchmark_command,
+    current_rows,
+    experiment_folders,
+    homes_of,
+    results_of,
+    rows_of,
+    with_swept_options,
+)
 from pwan.app.tables import over_shapes
 from pwan.app.tasks import report
 from pwan.bench.rows import read_rows
+from pwan.report.page import Link
 from pwan.report.registered import SOURCE
 
 CONF = Path(__file__).parents[3] / "conf"
@@ -81,7 +93,8 @@ def test_the_command_works_from_the_folder_where_the_user_stands(root, monkeypat
     assert "page:" in capsys.readouterr().out
     assert sorted(path.name for path in root.iterdir()) == ["deeper", "empty", "report.html", "report_figures", "sweep"]
     figures = sorted(path.name for path in (root / "report_figures").iterdir())
-    assert figures == ["sweep_accuracy.pdf", "sweep_accuracy.png"]
+    pictures = [f"sweep_{kind}.{suffix}" for kind in ("accuracy", "worst") for suffix in ("pdf", "png")]
+    assert figures == [*pictures, "worst_trials.html"]
     first = (root / "report.html").read_bytes()
     assert main(["task=report", "options.folder=outputs"], conf=CONF) == 0
     assert (root / "report.html").read_bytes() == first  # and does not report on itself
@@ -108,7 +121,7 @@ def test_page_of_a_benchmark(made, page):
     assert "2 pictures of trials in other cells are not on this page" in text
     assert "outlier_ratio: 0.6" in text  # config.yaml
     for line in pd.read_csv(made / "sweep" / "summary.csv").to_dict("records"):
-        assert f">{line['mse_median']:.4g}<" in page and f">{line['seconds_median']:.4g}<" in page
+        assert f">{line['mse_median']:.3g}<" in page and f">{line['seconds_median']:.3g}<" in page
 
 
 def test_pictures_of_all_cells_if_wanted(root):
@@ -130,7 +143,47 @@ def test_scene_shows_the_median_trial_of_the_hardest_cell(made, page):
     hardest = frame[frame["outlier_ratio"] == medians.idxmax()].set_index(["method", "trial"])["mse"]
     assert int(trial) == hardest["cpd"].idxmin()  # the lower one of two
     methods = ("cpd", "soft_assignment")
-    assert labels == ["initial sets", *(f"{method}: MSE {hardest[method, int(trial)]:.4g}" for method in methods)]
+    assert labels == ["initial sets", *(f"{method}: MSE {hardest[method, int(trial)]:.3g}" for method in methods)]
+
+
+def test_each_worst_trial_is_one_click_away(made, page):
+    text, summary = text_of(page), pd.read_csv(made / "sweep" / "summary.csv").set_index(["outlier_ratio", "method"])
+    assert page.index("Accuracy: sweep") < page.index("Summary: 8 trials")  # the figure before the digits
+    pictures = [unquote(link) for link in re.findall(r'href="(sweep/[^"]*)"', page)]
+    assert len(pictures) == 4 and all((made / link).read_bytes().startswith(b"\x89PNG") for link in pictures)
+    assert re.findall(r'href="(report_figures[^"]*)">view<', page) == [
+        f"report_figures/worst_trials.html#s{i}" for i in range(2)
+    ]
+    views = text_of((made / "report_figures" / "worst_trials.html").read_text())
+    frame = pd.DataFrame(rows_of(made / "sweep"))
+    for ratio in (0.2, 0.6):
+        ours = frame[(frame["outlier_ratio"] == ratio) & (frame["method"] == "cpd")]
+        trial = ours.set_index("trial")["mse"].idxmax()
+        assert re.search(rf"sweep: outlier_ratio {ratio}\s+Trial {trial}, the worst of cpd in this cell", views)
+        assert f">{summary.loc[(ratio, 'cpd'), 'mse_max']:.3g}</a>" in page
+    won = pd.read_csv(made / "sweep" / "paired.csv").query("error == 'mse'").to_dict("records")
+    assert "won by cpd (95% interval)" in text and len(won) == 2
+    for line in won:
+        assert f"{line['won']:.0%} ({line['won_low']:.0%} to {line['won_high']:.0%})" in text
+
+
+def test_the_papers_figures_come_first_where_their_experiments_are_there(made, tmp_path):
+    results = results_of(made / "sweep", made)
+    assert overview_section([results], tmp_path, {}) == []
+    views = {key: Link("view", "worst.html", f"s{i}") for i, key in enumerate(results.frame["settings"].unique())}
+    bunny = results.frame.assign(experiment="noise_bunny", shape="bunny")
+    papers = bunny[bunny["outlier_ratio"] == 0.2].assign(shape_source="paper")
+    both = replace(results, frame=pd.concat([bunny, papers]))
+    (section,) = overview_section([both], tmp_path, views)
+    assert section.pictures_first
+    assert [picture.path.name for picture in section.pictures] == ["accuracy_noise.png", "accuracy_noise_packaged.png"]
+    assert "the paper's own points" in section.pictures[0].caption and "N = 40" in section.pictures[0].caption
+    (line,) = section.tables[1].frame.to_dict("records")
+    ours = bunny[(bunny["method"] == "cpd") & (bunny["outlier_ratio"] == 0.6)]
+    key = ours["settings"].iloc[0]
+    assert line["outlier_ratio 0.6"] == Link(f"{ours['mse'].max():.3g}", "worst.html", views[key].place)
+    twice = replace(results, frame=pd.concat([bunny, bunny]))  # two runs of one trial make no curve
+    assert overview_section([twice], tmp_path, views) == []
 
 
 def test_rows_of_another_task_are_no_benchmark(root):
@@ -242,7 +295,7 @@ def test_page_in_a_real_browser(made, page):
         sizes = window.execute_script(
             "return Promise.all([...document.images].map(i => i.decode().then(() => i.naturalWidth)))"
         )
-        assert len(sizes) == 4 and min(sizes) >= 40  # accuracy, precision, two of trials
+        assert len(sizes) == 5 and min(sizes) >= 40  # accuracy, precision, the worst trials, two of trials
         outside = (
             "return performance.getEntriesByType('resource').map(e => e.name).filter(n => !/^(data|blob):/.test(n))"
         )
@@ -296,7 +349,9 @@ def test_results_are_collected_for_the_project(root, tmp_path):
     (target / "sweep" / "README.md").write_text("mine")
     (root / "deeper" / EVIL).rename(root / "deeper" / "fish_precision")
     page_of(root, collect=str(target))
-    assert sorted(path.name for path in (target / "sweep").iterdir()) == ["README.md", "figure.png", "results.csv"]
+    kept = ["README.md", "figure.png", "paired.csv", "results.csv", "worst.png"]
+    assert sorted(path.name for path in (target / "sweep").iterdir()) == kept
+    assert set(pd.read_csv(target / "sweep" / "paired.csv")["other"]) == {"soft_assignment"}
     assert (target / "sweep" / "README.md").read_text() == "mine"
     assert len(pd.read_csv(target / "sweep" / "results.csv")) == 4
     fish = target / "fish_precision"

@@ -121,8 +121,8 @@ def test_the_figure_counts_runs_and_marks_what_was_not_run(tmp_path):
         table = {"method": method, "points": sizes, "seconds_mean": seconds, "runs": runs, "exponent": exponent}
         return pd.DataFrame({**table, "status": "ok", "limit": 50.0})
 
-    good = lines("fast", [1000, 10_000, 100_000], [0.1, 1.0, 10.0], [10, 10, 1], 1.0)
-    slow = lines("slow", [1000, 10_000, 100_000], [1.0, None, None], [10, 0, 0], None)
+    good = lines("pwan", [1000, 10_000, 100_000], [0.1, 1.0, 10.0], [10, 10, 1], 1.0)
+    slow = lines("cpd", [1000, 10_000, 100_000], [1.0, None, None], [10, 0, 0], None)
     files = draw_scalability(pd.concat([good, slow]), "a shape", tmp_path / "with.png")
     assert [file.suffix for file in files] == [".png", ".pdf"] and all(file.stat().st_size for file in files)
     draw_scalability(pd.concat([good, slow[:1]]), "a shape", tmp_path / "without.png")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,10 +13,18 @@ from typing import Any
 from pwan.app.checked import Checked
 from pwan.app.tasks._settings.dashboard import Settings
 from pwan.bench.curves import CURVES, STEP
-from pwan.bench.tracking import ACCURACY_TABLES, TRIALS_TABLE, WORST_MEDIAN_BEST, save_workspace
+from pwan.bench.tracking import (
+    FIGURES_GROUP,
+    TRIALS_TABLE,
+    WORST_MEDIAN_BEST,
+    accuracy_table,
+    save_workspace,
+    track_figures,
+)
+from pwan.choices import ACCURACY_SHAPES
 from pwan.files import save_text
 
-_WORDS = {"outlier_ratio": "outlier ratio", "keep": "kept share", "points": "points of a set"}
+_WORDS = {"outlier_ratio": "outliers for each point", "keep": "share of each set kept", "points": "points of a set"}
 _METHOD = "JobType"  # W&B's word for what ``track`` gives as job_type
 _MANY = 100  # runs in a chart, the most that W&B's grouped charts take: fewer than both figures with all methods have
 
@@ -28,7 +37,11 @@ def run(checked: Checked, settings: Settings, folder: Path) -> int:
             "a dashboard needs the name of your user or team in W&B, options.entity=..., and a login (wandb login); "
             "options.file=dashboard.json writes it to a file without either"
         )
-    workspace = make_workspace(entity or "", project, settings.experiments)
+    figures = {} if settings.figures is None else _figures(Path(settings.figures).resolve())
+    if figures:
+        tracking = replace(checked.tracking, entity=entity, project=project)
+        track_figures(next(iter(figures.values())).parents[1], tracking, figures)
+    workspace = make_workspace(entity or "", project, settings.experiments, tuple(figures))
     with contextlib.suppress(OSError):
         folder.rmdir()  # Hydra's folder for this run: nothing is written into it, and it goes only if it is empty
     if settings.file is None:
@@ -41,18 +54,35 @@ def run(checked: Checked, settings: Settings, folder: Path) -> int:
     return 0
 
 
-def make_workspace(entity: str, project: str, experiments: tuple[str, ...]) -> Any:
-    """The workspace, not saved yet.
+def _figures(folder: Path) -> dict[str, Path]:
+    """The report's figures of accuracy by their names.
+
+    Raises:
+        ValueError: there are none.
+    """
+    found = {path.stem: path for path in sorted(folder.glob("accuracy_*.png"))}
+    if not found:
+        raise ValueError(
+            f"options.figures must name a folder with the figures of task=report, but {folder} holds no "
+            "accuracy_*.png; run task=report over experiments named noise_<shape> or partial_<shape> first"
+        )
+    return found
+
+
+def make_workspace(entity: str, project: str, experiments: tuple[str, ...], figures: tuple[str, ...] = ()) -> Any:
+    """The workspace, not saved yet; it opens with the figures of these names, where there are any.
 
     Its runs are not grouped: W&B draws a group of runs as one point of a scatter plot. Charts that are to have a line
     or bar for each method group for themselves.
     """
     ws, wr = _packages()
+    groups = [*experiments, *([FIGURES_GROUP] if figures else [])]
     return ws.Workspace(
         entity=entity,
         project=project,
         name="pwan accuracy",
         sections=[
+            *([_section("The paper's figures", [_pictures("as drawn", figures, 1)], columns=1)] if figures else []),
             _accuracy("Accuracy against outliers", "outlier_ratio"),
             _accuracy("Accuracy against the kept share", "keep"),
             _section("Training curves (median over the cells shown)", [_curve(name) for name in CURVES]),
@@ -66,14 +96,14 @@ def make_workspace(entity: str, project: str, experiments: tuple[str, ...]) -> A
             ),
             _section(
                 "Worst, median and best trial",
-                [wr.MediaBrowser(title="of each run", media_keys=[WORST_MEDIAN_BEST], num_columns=2)],
+                [_pictures("of each run", (WORST_MEDIAN_BEST,), 2)],
                 columns=1,
             ),
             _section("Trials", [wr.WeavePanelSummaryTable(table_name=TRIALS_TABLE)], columns=1),
         ],
         settings=ws.WorkspaceSettings(max_runs=_MANY),
         runset_settings=ws.RunsetSettings(
-            filters=ws.And(ws.Metric("Group").isin(list(experiments))) if experiments else "",
+            filters=ws.And(ws.Metric("Group").isin(groups)) if experiments else "",
             order=[ws.Ordering(ws.Metric("Group")), ws.Ordering(ws.Metric(_METHOD))],
             pinned_columns=["run:displayName", "run:jobType", "summary:mse_median", "summary:trials", "summary:failed"],
         ),
@@ -92,15 +122,26 @@ def specification(workspace: Any) -> dict[str, Any]:
 
 
 def _accuracy(name: str, axis: str) -> Any:
-    """The figure as a line for each experiment and method, and each run as a point."""
+    """The figure: a panel for each shape with a line for each method, and one with each run as a point.
+
+    W&B's line charts over runs have neither log axes nor bands; the points stand on a log axis.
+    """
     _, wr = _packages()
-    lines = wr.CustomChart(
-        query={"summaryTable": {"tableKey": ACCURACY_TABLES[axis]}},
-        chart_name="wandb/lineseries/v0",  # W&B's own chart: a colour for each name of a run, a dash for each lineKey
-        chart_fields={"step": axis, "lineKey": "method", "lineVal": "mse_median"},
-        chart_strings={"title": f"median MSE against {_WORDS[axis]}", "xname": _WORDS[axis]},
-    )
-    return _section(name, [lines, _scatter("mse_median", axis)], columns=2)
+    lines = [
+        wr.CustomChart(
+            query={"summaryTable": {"tableKey": accuracy_table(axis, shape)}},
+            chart_name="wandb/lineseries/v0",  # W&B's own: a colour for each name of a run, a dash for each lineKey
+            chart_fields={"step": axis, "lineKey": "method", "lineVal": "mse_median"},
+            chart_strings={"title": f"{shape}: median MSE", "xname": _WORDS[axis]},
+        )
+        for shape in ACCURACY_SHAPES
+    ]
+    return _section(name, [*lines, _scatter("mse_median", axis)])
+
+
+def _pictures(title: str, names: tuple[str, ...], columns: int) -> Any:
+    _, wr = _packages()
+    return wr.MediaBrowser(title=title, media_keys=list(names), num_columns=columns)
 
 
 def _scatter(metric: str, axis: str) -> Any:

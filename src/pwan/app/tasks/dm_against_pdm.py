@@ -13,11 +13,13 @@ from pwan import methods, shapes
 from pwan.app.checked import Checked
 from pwan.app.tasks import write_config
 from pwan.app.tasks._settings.dm_against_pdm import Settings
-from pwan.bench.cell import trial_seed
+from pwan.bench.cell import MethodEntry, trial_seed
 from pwan.bench.summary import write_table
-from pwan.problem import mean_squared_error
+from pwan.methods import soft_assignment
+from pwan.problem import RegistrationResult, mean_squared_error
+from pwan.registration.settings import PwanSettings
 from pwan.report.dataset_figure import Cloud, draw_clouds
-from pwan.report.registered import LEFT, REFERENCE, SOURCE, UNMATCHED
+from pwan.report.registered import LEFT, REFERENCE, SOURCE, TRUTH, UNMATCHED
 from pwan.synthesis import make_problem
 
 
@@ -40,7 +42,7 @@ def run(checked: Checked, settings: Settings, folder: Path) -> int:
         seeds = [trial_seed(cell.seed, settings.trial)]
         result = methods.run(entry.method, problem, entry.options, seeds=seeds)
         moved, error = result.transformed[0].numpy(), float(mean_squared_error(result.transformed, truth))
-        matched, met = result.matched[0].numpy(), result.reference_matched[0].numpy()
+        matched, met = _matched(entry, result)
         kind = "all" if matched.all() and met.all() else "a part"
         clouds = [
             Cloud(reference[~met], UNMATCHED, "reference, not matched"),
@@ -62,6 +64,8 @@ def run(checked: Checked, settings: Settings, folder: Path) -> int:
                 "stop_reason": result.stop_reason[0],
             }
         )
+    partners = [Cloud(reference, REFERENCE, "reference"), Cloud(truth[0].numpy(), TRUTH, "source, true positions")]
+    pictures.append(("ground truth", partners))
     frame = pd.DataFrame(lines)
     write_table(frame, folder / "summary.csv")
     np.savez_compressed(folder / "points.npz", **arrays)  # type: ignore[arg-type]
@@ -73,3 +77,11 @@ def run(checked: Checked, settings: Settings, folder: Path) -> int:
     )
     print(frame.drop(columns="stop_reason").to_string(index=False, float_format=lambda x: f"{x:.4g}"))
     return 0 if (frame["status"] == "ok").all() else 1
+
+
+def _matched(entry: MethodEntry, result: RegistrationResult) -> tuple[np.ndarray, np.ndarray]:
+    """Of the source (r,) and the reference (q,): all, by a method that knows no limit, wherever its points ended."""
+    matched, met = result.matched[0].numpy(), result.reference_matched[0].numpy()
+    if isinstance(methods.settings(entry.method, entry.options), PwanSettings | soft_assignment.Settings):
+        return matched, met
+    return np.ones_like(matched), np.ones_like(met)

@@ -6,48 +6,57 @@ import contextlib
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
 from tqdm import tqdm
 
 from pwan.app.checked import Checked
+from pwan.app.overview import overview_section
 from pwan.app.results import (
     FIGURES,
     MARKERS,
+    Results,
     benchmark_command,
-    current_rows,
     experiment_folders,
     hardest_cell,
-    homes_of,
     is_trials_picture,
     made_by_task,
     point_files,
     read_table,
-    remade_problem,
     result_files,
-    rows_of,
+    results_of,
     varying_axes,
-    with_infinite_failures,
     with_swept_options,
 )
-from pwan.app.tables import beside_paper, over_shapes, summary_table
+from pwan.app.single_trials import (
+    NOT_REMADE,
+    Trial,
+    first_trials,
+    having_points,
+    median_row,
+    trial_of,
+    worst_trials,
+    write_worst,
+)
+from pwan.app.tables import DIGITS, beside_paper, over_shapes, summary_table
 from pwan.app.tasks._settings.report import Settings, check_folder
 from pwan.bench.cell import AXES
-from pwan.bench.pictures import EXAMPLE, registration
+from pwan.bench.pictures import EXAMPLE
 from pwan.bench.rows import Row
 from pwan.bench.summary import NAME as SUMMARY
-from pwan.bench.summary import summarise, write_table
+from pwan.bench.summary import PAIRED, compare, summarise, write_table
 from pwan.problem import OK
-from pwan.report.accuracy_figure import draw_accuracy, least_to_most
+from pwan.report.accuracy_figure import draw_accuracy
 from pwan.report.cells_figure import draw_cells
-from pwan.report.example_figure import Example, draw_examples
-from pwan.report.page import Picture, Scene, Section, Table, write_page
+from pwan.report.error_curves import least_to_most
+from pwan.report.example_figure import draw_examples
+from pwan.report.page import Link, Picture, Scene, Section, Table, fewer_colours, write_page
 from pwan.report.published import PublishedTable, published_numbers, table_for
-from pwan.report.scene import scene_json
 
 PAGE = "report.html"
+_LINKS = "the largest errors lead to pictures, a view shows the first method's worst trial"
 _FOLDED = ("config.yaml", "error.txt")
 
 
@@ -73,17 +82,33 @@ def make_report(root: Path, settings: Settings) -> Path:
             "run an experiment first, or name another folder with options.folder=..."
         )
     figures = root / FIGURES
-    sections = [_section(part, root, figures, settings) for part in tqdm(folders, desc="report", unit="experiment")]
-    write_page("pwan: results", sections, root / PAGE)
+    found = [results_of(part, root) for part in folders]
+    worst = [worst_trials(results) for results in found]
+    views = write_worst(list(zip(found, worst, strict=True)), figures)
+    sections, drawn = [], []
+    for results, trials in tqdm(zip(found, worst, strict=True), desc="report", unit="experiment", total=len(found)):
+        drawn.append(_worst_picture(results, trials, figures))
+        sections.append(_section(results, root, figures, settings, views, drawn[-1]))
+    overview = overview_section(found, figures, views)
+    write_page("pwan: results", [*overview, *sections], root / PAGE)
     if settings.collect is not None:
-        for part, section in zip(folders, sections, strict=True):
-            _collect(part, section, Path(settings.collect).resolve() / part.name)
+        target = Path(settings.collect).resolve()
+        for results, section, picture in zip(found, sections, drawn, strict=True):
+            _collect(results, section, picture, target / results.folder.name)
+        for one in (one for section in overview for one in section.pictures):
+            shutil.copyfile(one.path, target / one.path.name)
     return root / PAGE
 
 
-def _section(folder: Path, root: Path, figures: Path, settings: Settings) -> Section:
-    name = str(folder.relative_to(root)) if folder != root else folder.name
-    rows = rows_of(folder)
+def _section(
+    results: Results,
+    root: Path,
+    figures: Path,
+    settings: Settings,
+    views: Mapping[str, Link],
+    worst: Sequence[Picture],
+) -> Section:
+    folder, name, rows, frame = results.folder, results.name, results.rows, results.frame
     configs = [
         (f"{path.relative_to(folder)}", path.read_text(errors="replace"))
         for path in result_files(folder, ".yaml", ".txt")
@@ -97,29 +122,27 @@ def _section(folder: Path, root: Path, figures: Path, settings: Settings) -> Sec
         if not (rows and (path.name == SUMMARY or _is_part(path, folder)))
     ]
     if not rows:
-        return Section(name, made_by_task(folder), tables, others, files=configs)
+        return Section(name, made_by_task(folder), tables, others, files=configs, pictures_first=True)
 
-    homes = homes_of(folder)
-    frame = pd.DataFrame(current_rows(rows, homes))
     table = table_for(
         outlier_ratios=set(frame["outlier_ratio"]), keeps=set(frame["keep"]), deformations=set(frame["deformation"])
     )
     ours = [
-        Table(f"Summary: {len(rows)} trials", summary_table(rows, homes, folder)),
+        Table(f"Summary: {len(rows)} trials; {_LINKS}", summary_table(results, root, views), digits=DIGITS),
         *([] if table is None else beside_paper(frame, table)),
         *over_shapes(frame),
     ]
-    panels = _examples(frame, folder, homes, figures, name)
+    panels = _examples(results, figures)
     curves = [
         Picture(f"Accuracy: {title}", files[0])
         for title, files in _accuracy(frame, figures, name, table, settings.band)
     ]
     if not curves:
-        curves = _cells(frame, homes, figures, name)
+        curves = _cells(frame, results.homes, figures, name)
     hardest = hardest_cell(frame, folder)
     scenes, notes = _scene(hardest, folder)
     trials = [path for path in pictures if is_trials_picture(path)]
-    wanted = set(hardest["settings"].map(homes))
+    wanted = set(hardest["settings"].map(results.homes))
     shown = [path for path in trials if settings.pictures == "all" or path.parent in wanted]
     if len(shown) < len(trials):
         notes.append(
@@ -127,26 +150,30 @@ def _section(folder: Path, root: Path, figures: Path, settings: Settings) -> Sec
             "(options.pictures=all puts them here); they lie in the cells' folders."
         )
     folded = [Picture(f"Worst, median and best trial: {path.relative_to(folder)}", path, folded=True) for path in shown]
-    return Section(
-        name, _made(rows, frame), [*ours, *tables], [*curves, *panels, *others, *folded], scenes, notes, configs
-    )
+    drawn = [*curves, *panels, *others, *worst, *folded]
+    return Section(name, _made(rows, frame), [*ours, *tables], drawn, scenes, notes, configs, pictures_first=True)
 
 
-def _collect(folder: Path, section: Section, target: Path) -> None:
+def _collect(results: Results, section: Section, worst: Sequence[Picture], target: Path) -> None:
     """The results of an experiment as its folder in the project has them; a README there is left alone."""
     target.mkdir(parents=True, exist_ok=True)
-    rows = rows_of(folder)
-    if rows:
-        write_table(summarise(current_rows(rows, homes_of(folder))), target / "results.csv")
-    elif (folder / SUMMARY).exists():
-        shutil.copyfile(folder / SUMMARY, target / "results.csv")
-    numbers = published_numbers(folder.name)
+    if results.rows:
+        current = results.frame.to_dict("records")
+        write_table(summarise(current), target / "results.csv")
+        paired = compare(current)
+        if len(paired):
+            write_table(paired, target / PAIRED)
+    elif (results.folder / SUMMARY).exists():
+        shutil.copyfile(results.folder / SUMMARY, target / "results.csv")
+    numbers = published_numbers(results.folder.name)
     if numbers is not None:
         write_table(numbers, target / "paper.csv")
     shown = [picture.path for picture in section.pictures if not picture.folded]
     panels = [path for path in shown if path.stem.endswith("_examples")]
     if shown:
         shutil.copyfile((panels or shown)[0], target / "figure.png")
+    for picture in worst:
+        (target / "worst.png").write_bytes(fewer_colours(picture.path))  # a third of the size
 
 
 def _is_part(path: Path, folder: Path) -> bool:
@@ -190,58 +217,45 @@ def _cells(frame: pd.DataFrame, homes: dict[str, Path], folder: Path, name: str)
     return [Picture(f"Accuracy in each cell: {name}", files[0])]
 
 
-def _examples(frame: pd.DataFrame, folder: Path, homes: dict[str, Path], figures: Path, name: str) -> list[Picture]:
+def _examples(results: Results, figures: Path) -> list[Picture]:
     """Trial 0 of all cells that have such a picture of their own, as one."""
-    files = point_files(folder)
-    drawn = frame["settings"].map(lambda key: (homes[key] / EXAMPLE).exists())
-    first = frame[(frame["trial"] == 0) & drawn.astype(bool)]
-    axes = varying_axes(first)
-    if first.groupby(AXES, dropna=False).ngroups < 2:
-        return []
-    examples = []
-    for key, cell in first.groupby(axes, sort=True, dropna=False):
-        rows = [row for row in cell.to_dict("records") if (row["method"], row["settings"], 0) in files]
-        if not rows:
-            continue
-        try:
-            source, reference, _ = remade_problem(rows[0])
-        except (ValueError, OSError):  # the view below says why
-            continue
-        words = ", ".join(f"{axis} {value}" for axis, value in zip(axes, key, strict=True))
-        registrations = [registration(row, files[row["method"], row["settings"], 0]) for row in rows]
-        examples.append(Example(f"{words}\nMSE {rows[0]['mse_initial']:.4g}", source, reference, registrations))
+    drawn = results.frame["settings"].map(lambda key: (results.homes[key] / EXAMPLE).exists())
+    examples = first_trials(results, drawn)
     if not examples:
         return []
     figures.mkdir(exist_ok=True)
-    file = draw_examples(examples, f"{name}: trial 0 of each cell", figures / f"{_slug(name)}_examples.png")[0]
+    path = figures / f"{_slug(results.name)}_examples.png"
+    file = draw_examples(examples, f"{results.name}: trial 0 of each cell", path)[0]
     return [Picture("Trial 0 of each cell: initial sets, and as each method left them", file)]
+
+
+def _worst_picture(results: Results, trials: Sequence[tuple[str, Trial]], figures: Path) -> list[Picture]:
+    """The trial of each cell that the first method did worst, with the best of the others there, as one picture."""
+    if not trials:
+        return []
+    figures.mkdir(exist_ok=True)
+    title = f"the worst trial of {trials[0][1].row['method']} in each cell, and the best of the others there"
+    examples = [
+        trial.example(", ".join(filter(None, [words, f"trial {trial.row['trial']}"])), most=2)
+        for words, trial in trials
+    ]
+    file = draw_examples(examples, f"{results.name}:\n{title}", figures / f"{_slug(results.name)}_worst.png")[0]
+    return [Picture(title[0].upper() + title[1:], file, folded=True)]
 
 
 def _scene(rows: pd.DataFrame, folder: Path) -> tuple[list[Scene], list[str]]:
     """The view of one trial: that with the first method's median error, of those that all methods have points of."""
     files = point_files(folder)
-    last = rows.drop_duplicates(["method", "trial"], keep="last")
-    having = last[[(row.method, row.settings, row.trial) in files for row in last.itertuples()]]
+    having = having_points(rows, files)
     if having.empty:
         return [], ["There is no interactive view: no registered points were kept."]
-    common = set.intersection(*(set(group["trial"]) for _, group in having.groupby("method")))
-    first = having[having["method"] == having["method"].iloc[0]]
-    usable = with_infinite_failures(first[first["trial"].isin(common)] if common else first)
-    usable = usable.sort_values(["mse", "trial"])
-    chosen = usable.iloc[(len(usable) - 1) // 2]
-    trial = int(chosen["trial"])
+    chosen = median_row(having)
     try:
-        source, reference, truth = remade_problem(chosen.to_dict())
-        registrations = [
-            registration(row, files[row["method"], row["settings"], trial])
-            for row in having[having["trial"] == trial].to_dict("records")
-        ]
-        text = scene_json(source, reference, truth, registrations)
-    except (ValueError, OSError, KeyError, TypeError) as error:  # a page without it is better than none
-        return [], [f"There is no interactive view of trial {trial}: {error}"]
-    sizes = f"{len(source)} points of the source, {len(reference)} of the reference"
-    caption = f"Trial {trial}, the median one of {chosen['method']} in the hardest cell: {sizes}. Drag to turn."
-    return [Scene(caption, text)], []
+        trial = trial_of(chosen, having, files)
+        median = f"Trial {chosen['trial']}, the median one of {chosen['method']} in the hardest cell"
+        return [trial.scene(f"{median}: {trial.sizes()}. Drag to turn.")], []
+    except NOT_REMADE as error:
+        return [], [f"There is no interactive view of trial {chosen['trial']}: {error}"]
 
 
 def _made(rows: list[Row], frame: pd.DataFrame) -> list[tuple[str, str]]:

@@ -56,7 +56,8 @@ class Settings(UpdateSettings):
             is that of the author's program and sqrt(D) times shorter, so that the same numbers mean a narrower kernel
             and a stiffer v.
         normalisation: see :func:`pwan.normalisation.normalise`.
-        full_points: sets with more points than this are registered by samples of both.
+        full_points: sets with more source points than this, or with more pairs of points than its square (and than 25
+            million), are registered by samples of both.
         sample_points: the size of each sample; v is then interpolated to all source points by its Gaussian process.
         kernel: of v, "gaussian"; or "geodesic" for GBCPD, by ways along the source's faces where the problem has them,
             else between near neighbours.

@@ -20,9 +20,10 @@ class Settings:
         max_iterations: of EM (CPD-Matlab's 150).
         tolerance: EM stops when sigma^2 changes by less (CPD-Matlab's 1e-5).
         normalisation: see :func:`pwan.normalisation.normalise`.
-        exact_points: up to this many source and reference points the kernel and the correspondences are exact.
-        rank: of the kernel (pivoted Cholesky), of more points.
-        neighbours: of more points, how many reference points nearest to each source point take part.
+        exact_points: up to this many source points, and as many pairs as its square (at least 25 million), the
+            kernel and the correspondences are exact.
+        rank: of the kernel (pivoted Cholesky), of larger sets.
+        neighbours: of larger sets, how many reference points nearest to each source point take part.
     """
 
     beta: float = 2.0

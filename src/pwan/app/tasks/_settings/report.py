@@ -15,7 +15,7 @@ class Settings:
     Attributes:
         folder: of the results, with everything below it; relative to where the command is called. The page is written
             into it as report.html, the figures of accuracy as PNG and PDF into report_figures.
-        band: of the figures of accuracy, "quartiles" or "std".
+        band: of each experiment's figures of accuracy, "quartiles" or "std"; the paper's figures have its deviations.
         pictures: "hardest": the trial pictures of each experiment's hardest cell (the largest median error over all
             its methods); "all": of all its cells, which makes the page of a sweep large.
         collect: a folder into which the results of each experiment are copied as the project keeps them; None for none.
