@@ -31,7 +31,7 @@ from pwan.problem import (
 )
 from pwan.registration.landmarks import Pull
 from pwan.registration.potential import FoundPotential
-from pwan.registration.presets import resolve, resolve_kind
+from pwan.registration.presets import resolve, resolve_kind, weigh_the_same
 from pwan.registration.refinement import NearestSettings, nearest_cost, nearest_point
 from pwan.registration.settings import PwanSettings
 from pwan.registration.soft_assignment import soft_assignment
@@ -39,6 +39,7 @@ from pwan.registration.solver import Solver
 from pwan.registration.state import of_problems
 from pwan.transport.objective import Kind, largest_share
 
+CASES = "all of the source matched by a reference as heavy, all by one of another weight, or a part of it"
 HISTORY = ("loss", "threshold", "gradient_norm")
 
 
@@ -62,7 +63,7 @@ class Registration:
         """Of several ranks each is given the same problem, and takes every step and finishes with the others."""
         check_seeds(problem, seeds)
         if len(same_case(problem, settings)) > 1:
-            raise ValueError("one batch matches either all of the source or a part of it; pwan.register takes both")
+            raise ValueError(f"one batch here is of one case, {CASES}; pwan.register takes all of them")
         started = time.perf_counter()
         self.seeds, self.place = list(seeds), place
         self.kind, limited = resolve_kind(problem, settings.type)
@@ -231,7 +232,7 @@ class Registration:
         )
         if s.nearest_rule == "released" and self._records:
             moved = whole.in_product(answer)
-            least = nearest_cost(moved, setup.reference, setup.mass, distance, setup.masses.source)
+            least = nearest_cost(moved, setup.reference, setup.mass, distance, setup.masses)
             found = self._records[-1]["loss"].cpu() + (0.0 if distance is None else distance)
             for k in torch.nonzero(least < found).flatten().tolist():
                 refined[k] = answer[k]
@@ -324,8 +325,8 @@ def register(
 ) -> RegistrationResult:
     """Register a batch of problems with PWAN; see :class:`PwanSettings`, and :class:`Place` for where.
 
-    Problems of which all of the source is to be matched and problems of which a part is have different settings, so a
-    batch that mixes them is solved as two.
+    Problems of which all of the source is to be matched, by a reference as heavy or by another, and problems of which a
+    part is have different settings, so a batch that mixes these cases is solved case by case.
     """
     check_seeds(problem, seeds)
     groups = same_case(problem, settings)
@@ -363,10 +364,12 @@ def _tell(observer: Observer, running: Registration, index: list[int], where: Te
 
 
 def same_case(problem: RegistrationProblem, settings: PwanSettings) -> list[list[int]]:
-    """The numbers of the problems, grouped so that all of a group match the whole source or all match a part."""
+    """The numbers of the problems, grouped by what their settings follow from: whether all of the source is to be
+    matched, and if so, whether both sets weigh the same."""
     _, limited = resolve_kind(problem, settings.type)
-    whole = matches_whole_source(limited).tolist()
-    return [group for case in (True, False) if (group := [k for k, is_whole in enumerate(whole) if is_whole is case])]
+    whole, same = matches_whole_source(limited), weigh_the_same(limited)
+    cases = (whole & same, whole & ~same, ~whole)
+    return [group for case in cases if (group := case.nonzero().flatten().tolist())]
 
 
 def merged(groups: list[list[int]], results: list[RegistrationResult]) -> RegistrationResult:
