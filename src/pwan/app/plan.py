@@ -106,7 +106,8 @@ def plan(
         workers: see :func:`pwan.pool.choose_workers`.
 
     Raises:
-        ValueError: no line, an experiment that does not exist, or an override that cannot be passed on.
+        ValueError: no line, an experiment that does not exist or is such a list itself, or an override that cannot be
+            passed on.
     """
     if not lines:
         raise ValueError("options.experiments is empty; take experiment=paper, which names those of the paper")
@@ -123,6 +124,8 @@ def plan(
                 f"there are {', '.join(known)}"
             )
         item = _item(line, experiment, parser.parse_overrides(own), given, seconds)
+        if item.task == "paper":
+            raise ValueError(f"options.experiments: {experiment!r} is a list of experiments itself; name those of it")
         takes = item.lasts(workers)
         if not item.left_out and hours is not None and spent + takes > hours * 3600:
             left = max(hours * 3600 - spent, 0.0)

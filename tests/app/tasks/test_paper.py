@@ -127,6 +127,8 @@ def test_wrong_lists_are_refused():
         planned("noise_buny")
     with pytest.raises(ValueError, match="take experiment=paper"):
         planned()
+    with pytest.raises(ValueError, match="'paper' is a list of experiments itself"):
+        planned("paper")
     for seconds in ({"toy": 0}, {"toy": "long"}, {"toy": {"pwan": -1}}):
         with pytest.raises(ValueError, match="seconds.toy must hold positive numbers"):
             Settings(experiments=(TOY,), seconds=seconds)
