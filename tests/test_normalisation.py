@@ -63,14 +63,6 @@ def test_none_leaves_the_origin_where_it_is_unless_it_is_far_off(noisy: Registra
         assert bool((frame.source_scale == 1).all())
 
 
-@pytest.mark.parametrize("unit", [0.01, 1000.0])
-def test_none_warns_of_another_unit(noisy: RegistrationProblem, unit: float) -> None:
-    there = replace(noisy, source=unit * noisy.source, reference=unit * noisy.reference)
-    with pytest.warns(UserWarning, match="an RMS radius near 1, but that of the reference is"):
-        normalise(there, "none")
-    normalise(there, "joint")
-
-
 def test_auto_is_separate_for_the_whole_source_and_joint_for_a_part(noisy: RegistrationProblem) -> None:
     def is_joint(problem: RegistrationProblem) -> list[bool]:
         frame = normalise(problem, "auto")[1]

@@ -94,8 +94,7 @@ def normalise(
 
     A distance threshold and attributes are divided by the reference's scale, a guess goes into the reference's frame;
     the mass stays.
-    Warns when the extents of the two sets differ more than threefold, and when nothing is scaled though the RMS radius
-    of the reference is more than threefold off 1, for which all settings are made.
+    Warns when the extents of the two sets differ more than threefold.
 
     Args:
         problem: in input coordinates.
@@ -129,7 +128,6 @@ def normalise(
     joint = Frame(reference_centre, reference_scale, reference_centre, reference_scale)
     frame = Frame(source_centre, source_scale, reference_centre, reference_scale)
     if mode == "none":
-        _warn_of_unit(reference_scale)
         origin = reference_centre * (reference_centre.norm(dim=-1, keepdim=True) > ORIGIN * reference_scale)
         frame = Frame(origin, unscaled, origin, unscaled)
     elif mode == "joint" or (mode == "auto" and not bool(matches_whole_source(problem).all())):
@@ -161,18 +159,6 @@ def normalise(
         attributes=problem.attributes and problem.attributes / frame.reference_scale.flatten(),
     )
     return normalised, frame
-
-
-def _warn_of_unit(scale: Tensor) -> None:
-    """Warn of RMS radii (B, 1, 1) that are far off 1."""
-    worst = float(scale.flatten()[int(scale.log().abs().argmax())])
-    if not 1 / EXTENT_RATIO <= worst <= EXTENT_RATIO:
-        warnings.warn(
-            "normalisation=none takes lengths as they are, and the settings are made for an RMS radius near 1, but that of "
-            f"the reference is {worst:.4g}; divide both sets, and a distance, by it, or take normalisation=joint",
-            UserWarning,
-            stacklevel=3,
-        )
 
 
 def _matching_cost(problem: RegistrationProblem, frame: Frame, k: int) -> float:

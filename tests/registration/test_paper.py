@@ -163,6 +163,15 @@ def test_no_normalisation_leaves_the_origin_about_which_a_acts() -> None:
     assert not bool(begun.frame.source_centre.any())
 
 
+@pytest.mark.parametrize("unit", [0.01, 1000.0])
+def test_no_normalisation_warns_of_another_unit(unit: float) -> None:
+    given = problem(**PARTIAL)
+    there = replace(given, source=unit * given.source, reference=unit * given.reference)
+    with pytest.warns(UserWarning, match="an RMS radius near 1, but that of the reference is"):
+        Registration(there, PaperSettings(steps=1), [0])
+    Registration(there, PaperSettings(steps=1, normalisation="joint"), [0])
+
+
 def test_what_the_released_code_drops_as_failed_is_given_unrefined_and_said() -> None:
     given, settings = problem(**NOISE), PaperSettings(steps=2, updates=2, nearest_steps=3)
     kept = register(given, settings, seeds=[0])

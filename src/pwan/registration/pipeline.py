@@ -5,6 +5,7 @@ trainer).
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any, Literal
@@ -17,7 +18,7 @@ from pwan.deformation.kernels import KernelSum
 from pwan.deformation.normals import in_product
 from pwan.deformation.space import on_space
 from pwan.devices.ranks import Place
-from pwan.normalisation import matches_whole_source, normalise
+from pwan.normalisation import EXTENT_RATIO, extent, matches_whole_source, normalise
 from pwan.problem import (
     FAILED,
     OK,
@@ -69,6 +70,8 @@ class Registration:
         self.kind, limited = resolve_kind(problem, settings.type)
         self.settings, self.soft = resolve(settings, limited, self.kind)
         self.input = limited
+        if self.settings.normalisation == "none":
+            _warn_of_unit(limited)
         self.problem, self.frame = normalise(
             limited, self.settings.normalisation, keep_scale=self.settings.transform == "rigid"
         )
@@ -350,6 +353,20 @@ def register(
             index = [index[k] for k in staying]
             running = running.part(staying) if staying else running
     return results[0] if len(results) == 1 else merged(parts, results)
+
+
+def _warn_of_unit(problem: RegistrationProblem) -> None:
+    """Warn of references whose RMS radius is far off 1, where nothing scales them."""
+    scale = extent(problem.reference, problem.reference_weights)[1].flatten()
+    worst = float(scale[int(scale.log().abs().argmax())])
+    if not 1 / EXTENT_RATIO <= worst <= EXTENT_RATIO:
+        warnings.warn(
+            "normalisation=none takes lengths as they are, and PWAN's settings are made for an RMS radius near 1, but "
+            f"that of the reference is {worst:.4g}; divide both sets, and a distance, by it, or take "
+            "normalisation=joint",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def _tell(observer: Observer, running: Registration, index: list[int], where: Tensor, done: int, groups: int) -> None:

@@ -32,7 +32,8 @@ class PwanSettings:
             runs: complete where both sets weigh the same, all of them is to be matched and no distance is stated.
         transform: "nonrigid" y A + t + V, "affine" (V = 0) or "rigid" (V = 0, A in SO(D)).
         parametrisation: "modes" V = Psi W in the kernel's eigenbasis; "free" V itself (released code).
-        normalisation: see :func:`pwan.normalisation.normalise`.
+        normalisation: see :func:`pwan.normalisation.normalise`. With "none" a reference whose RMS radius is more than
+            threefold off 1 raises a warning, since rates and h are in units of that.
         potential: "fourier" (random Fourier features in front of ``layers`` hidden layers of ``width``) or "paper"
             (widths 32, 64, 128, 64 and the skip connection; appendix "Network structure", released code).
         width: units of each hidden layer of the "fourier" potential.
