@@ -86,12 +86,7 @@ def nearest_point(
         moved = transform.in_product(parameters)  # (B, r, D), or with attributes (B, r, D + A)
         residual, squared = _nearest_residual(moved, reference, mass, distance, settings.of, weights)
         coefficients = parameters[:, d + 1 :]
-        energy = torch.zeros_like(coefficients)
-        if coherence is not None:
-            if transform.basis is not None:
-                energy = (coherence.spectrum / (coherence.spectrum + settings.sigma))[..., None] * coefficients
-            else:
-                energy = coherence.gradient(coefficients, settings.sigma)
+        energy = _energy_slope(coefficients, coherence, settings.sigma, modes=transform.basis is not None)
         loss = squared
         if settings.rule == "energy":
             loss = loss + 0.5 * settings.coherence * (energy * coefficients).sum((1, 2))
@@ -151,6 +146,15 @@ def nearest_cost(
         count = total if mass is None else mass[k].to(total).minimum(total)
         costs[k] = (largest_share(-lengths[None], count[None], each[None])[0] * lengths).sum() / total
     return costs
+
+
+def _energy_slope(coefficients: Tensor, coherence: Coherence | None, sigma: float, *, modes: bool) -> Tensor:
+    """The gradient (B, k or r, D) of the coherence energy by the displacement's coefficients, for lambda = 1."""
+    if coherence is None:
+        return torch.zeros_like(coefficients)
+    if not modes:
+        return coherence.gradient(coefficients, sigma)
+    return (coherence.spectrum / (coherence.spectrum + sigma))[..., None] * coefficients
 
 
 def _nearest_residual(

@@ -123,7 +123,7 @@ def run_all(items: Sequence[Item], checked: Checked, folder: Path, start: Start)
     try:
         for up_to in (*sorted(settings.rounds), None):
             for item in items:
-                own = [part for part in parts if part.item is item]
+                own = [part for part in parts if part.item == item]
                 retry = checked.retry_failed and up_to is None
                 if codes.get(item.line) != WRONG_INPUT and _gap(own, rows_there(own, folder), up_to, retry=retry):
                     codes[item.line] = _run_item(item, own, folder, up_to, start, lambda: print(tell(), flush=True))
