@@ -14,6 +14,7 @@ from torch import Tensor
 from pwan.deformation.coherence import Coherence
 from pwan.deformation.transform import Transform
 from pwan.registration.landmarks import Pull
+from pwan.registration.settings import PwanSettings
 from pwan.transport.objective import largest_share
 
 
@@ -39,6 +40,20 @@ class NearestSettings:
     coherence: float
     sigma: float
     affine_penalty: float
+
+    @classmethod
+    def of_pwan(cls, settings: PwanSettings) -> NearestSettings:
+        """From PWAN's settings, in which nothing is None any more."""
+        assert settings.coherence is not None and settings.affine_penalty is not None
+        return cls(
+            steps=settings.nearest_steps,
+            rate=settings.nearest_rate,
+            of=settings.nearest_of,
+            rule=settings.nearest_rule,
+            coherence=settings.coherence,
+            sigma=settings.sigma,
+            affine_penalty=settings.affine_penalty,
+        )
 
 
 def nearest_point(
@@ -98,11 +113,8 @@ def nearest_point(
         else:
             better = running & (loss.isfinite() if step < 2 else loss <= best_loss)
         for k in torch.nonzero(running & ~better).flatten().tolist():
-            words[k] = (
-                f"stopped at step {step}: no further decrease"
-                if bool(loss[k].isfinite())
-                else f"left the finite at step {step}"
-            )
+            finite = bool(loss[k].isfinite())
+            words[k] = f"stopped at step {step}: no further decrease" if finite else f"left the finite at step {step}"
         running = better
         best = torch.where(better[:, None, None], parameters, best)
         best_loss = torch.where(better, loss, best_loss)
