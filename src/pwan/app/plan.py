@@ -5,11 +5,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from math import ceil
 from typing import Any
 
 from hydra import compose
-from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
@@ -219,6 +219,10 @@ def _means_something(override: Override, task: str, methods: Collection[str]) ->
 
 
 def _cells(words: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    """The overrides of each cell, as Hydra's sweeper makes them."""
-    (cells,) = BasicSweeper.split_arguments(OverridesParser.create().parse_overrides(list(words)), None)
-    return tuple(tuple(cell) for cell in cells)
+    """The overrides of each cell, as Hydra's own sweeper makes them, whose words name the cells' folders."""
+    values: dict[str, list[str]] = {}  # by the key, of which the last word counts
+    for override in OverridesParser.create().parse_overrides(list(words)):
+        swept, key = override.is_sweep_override(), override.get_key_element()
+        each = override.sweep_string_iterator() if swept else [override.get_value_element_as_str()]
+        values[key] = [f"{key}={value}" for value in each]
+    return tuple(product(*values.values()))

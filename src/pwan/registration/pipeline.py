@@ -174,7 +174,6 @@ class Registration:
             f"converged at step {at}" if at else f"took all {solver.steps_done} steps"
             for at in solver.stopping.stopped_at.tolist()
         ]
-        mass = setup.mass
         if s.refinement == "none":
             return answer, words
         if s.refinement == "nearest":
@@ -182,8 +181,8 @@ class Registration:
             return self._guarded(refined, answer), [
                 f"{word}; nearest refinement: {after}" for word, after in zip(words, said, strict=True)
             ]
-        if self.kind == "distance":
-            mass = transported  # the refinement keeps as much of the source as PWAN matched
+        # of the distance type the refinement keeps as much of the source as PWAN matched
+        mass = transported if self.kind == "distance" else setup.mass
         alone = solver.ranks.size == 1  # then all points are on the device as well
         transform, reference = (
             (solver.transform, solver.game.reference) if alone else (setup.transform, setup.reference)
@@ -208,17 +207,7 @@ class Registration:
 
     def _nearest(self, answer: Tensor) -> tuple[Tensor, list[str]]:
         """The parameters (B, P, D) of the nearest refinement, and how it ended for each problem."""
-        s, setup = self.settings, self.solver.setup
-        assert s.coherence is not None and s.affine_penalty is not None
-        nearest = NearestSettings(
-            steps=s.nearest_steps,
-            rate=s.nearest_rate,
-            of=s.nearest_of,
-            rule=s.nearest_rule,
-            coherence=s.coherence,
-            sigma=s.sigma,
-            affine_penalty=s.affine_penalty,
-        )
+        setup = self.solver.setup
         distance = setup.distance if self.kind == "distance" else None
         whole, carried = setup.transform, setup.carried
         whole.attributes = None if carried is None else carried.under(whole, answer)
@@ -229,11 +218,11 @@ class Registration:
             setup.reference,
             setup.mass,
             distance,
-            nearest,
+            NearestSettings.of_pwan(self.settings),
             setup.landmarks,
             setup.masses,
         )
-        if s.nearest_rule == "released" and self._records:
+        if self.settings.nearest_rule == "released" and self._records:
             moved = whole.in_product(answer)
             least = nearest_cost(moved, setup.reference, setup.mass, distance, setup.masses)
             found = self._records[-1]["loss"].cpu() + (0.0 if distance is None else distance)

@@ -14,6 +14,7 @@ from torch import Tensor
 from pwan.deformation.coherence import Coherence
 from pwan.deformation.transform import Transform
 from pwan.registration.landmarks import Pull
+from pwan.registration.settings import PwanSettings
 from pwan.transport.objective import largest_share
 
 
@@ -39,6 +40,20 @@ class NearestSettings:
     coherence: float
     sigma: float
     affine_penalty: float
+
+    @classmethod
+    def of_pwan(cls, settings: PwanSettings) -> NearestSettings:
+        """From PWAN's settings, in which nothing is None any more."""
+        assert settings.coherence is not None and settings.affine_penalty is not None
+        return cls(
+            steps=settings.nearest_steps,
+            rate=settings.nearest_rate,
+            of=settings.nearest_of,
+            rule=settings.nearest_rule,
+            coherence=settings.coherence,
+            sigma=settings.sigma,
+            affine_penalty=settings.affine_penalty,
+        )
 
 
 def nearest_point(
@@ -86,12 +101,7 @@ def nearest_point(
         moved = transform.in_product(parameters)  # (B, r, D), or with attributes (B, r, D + A)
         residual, squared = _nearest_residual(moved, reference, mass, distance, settings.of, weights)
         coefficients = parameters[:, d + 1 :]
-        energy = torch.zeros_like(coefficients)
-        if coherence is not None:
-            if transform.basis is not None:
-                energy = (coherence.spectrum / (coherence.spectrum + settings.sigma))[..., None] * coefficients
-            else:
-                energy = coherence.gradient(coefficients, settings.sigma)
+        energy = _energy_slope(coefficients, coherence, settings.sigma, modes=transform.basis is not None)
         loss = squared
         if settings.rule == "energy":
             loss = loss + 0.5 * settings.coherence * (energy * coefficients).sum((1, 2))
@@ -103,11 +113,8 @@ def nearest_point(
         else:
             better = running & (loss.isfinite() if step < 2 else loss <= best_loss)
         for k in torch.nonzero(running & ~better).flatten().tolist():
-            words[k] = (
-                f"stopped at step {step}: no further decrease"
-                if bool(loss[k].isfinite())
-                else f"left the finite at step {step}"
-            )
+            finite = bool(loss[k].isfinite())
+            words[k] = f"stopped at step {step}: no further decrease" if finite else f"left the finite at step {step}"
         running = better
         best = torch.where(better[:, None, None], parameters, best)
         best_loss = torch.where(better, loss, best_loss)
@@ -163,6 +170,15 @@ def nearest_cost(
 def _with_mass(points: Tensor, weights: Tensor | None, k: int) -> Tensor:
     """The rows (n,) of problem k's points (N, D) that have mass: nothing is matched to one without."""
     return torch.arange(len(points)) if weights is None else torch.nonzero(weights[k] > 0).flatten()
+
+
+def _energy_slope(coefficients: Tensor, coherence: Coherence | None, sigma: float, *, modes: bool) -> Tensor:
+    """The gradient (B, k or r, D) of the coherence energy by the displacement's coefficients, for lambda = 1."""
+    if coherence is None:
+        return torch.zeros_like(coefficients)
+    if not modes:
+        return coherence.gradient(coefficients, sigma)
+    return (coherence.spectrum / (coherence.spectrum + sigma))[..., None] * coefficients
 
 
 def _nearest_residual(
