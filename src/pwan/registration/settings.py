@@ -305,7 +305,8 @@ class PaperSettings(PwanSettings):
         Outliers in the reference alone (``whole`` and not ``equal``; its mode "part"): T = 1500, each set normalised,
         nothing clipped. Two sets of which each may hold outliers (mode "partial"), also where by chance nothing is
         missing (the right end of the paper's accuracy figure): T = 2000, no normalisation, clipped at -h. Two whole
-        sets (mode "full", type complete; no script): T = 2000, each set normalised.
+        sets (mode "full", type complete; no script): T = 2000, each set normalised. A type that is named stays, so that
+        ``pwan_paper_distance`` runs two whole sets as partial ones.
         """
         noise = whole and not equal
         defaults = {"steps": 1500 if noise else 2000, "rate": 1e-4, "coherence": 0.01, "affine_penalty": 0.0}
@@ -339,8 +340,8 @@ class TextSettings(PaperSettings):
     nearest_rule: Literal["energy", "released"] = "energy"
 
     def for_case(self, kind: Kind, *, whole: bool, equal: bool, points: int) -> PaperSettings:
-        """T = 2000, and the text's lambda = 0.01 in this project's units: 2 lambda / r. Each set is normalised in the
-        noise experiments, of which alone the text says so.
+        """T = 2000, and the text's lambda = 0.01 in this project's units, for r points of mass 1: 2 lambda / r. Each set
+        is normalised in the noise experiments, of which alone the text says so.
         """
         stated = self._filled({"steps": 2000, "coherence": 2 * 0.01 / points})
         return super(TextSettings, stated).for_case(kind, whole=whole, equal=equal, points=points)
