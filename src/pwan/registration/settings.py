@@ -340,8 +340,8 @@ class TextSettings(PaperSettings):
     nearest_rule: Literal["energy", "released"] = "energy"
 
     def for_case(self, kind: Kind, *, whole: bool, equal: bool, points: int) -> PaperSettings:
-        """T = 2000, and the text's lambda = 0.01 in this project's units, for r points of mass 1: 2 lambda / r. Each set
-        is normalised in the noise experiments, of which alone the text says so.
+        """T = 2000, and the text's lambda = 0.01 in this project's units, for r points of mass 1: 2 lambda / r. Each
+        set is normalised in the noise experiments, of which alone the text says so.
         """
         stated = self._filled({"steps": 2000, "coherence": 2 * 0.01 / points})
         return super(TextSettings, stated).for_case(kind, whole=whole, equal=equal, points=points)
