@@ -136,7 +136,7 @@ def test_a_trial_that_fails_on_a_rank_is_one_failed_row(tmp_path: Path) -> None:
         "        return real(*arguments)\n"
         "    module._register_on = part\n",
     )
-    arguments = ["method.pwan.steps=3", "trainer=ddp", f"output={tmp_path / 'out'}"]
+    arguments = ["method.pwan.steps=3", "trainer=ddp", "workers=1", f"output={tmp_path / 'out'}"]
     said = Command(*arguments, said=tmp_path / "said", script=script).finished()
     assert "rank 1: MemoryError: of rank 1" in said
     rows = [row for row in read_rows(tmp_path / "out") if row["method"] == "pwan"]
