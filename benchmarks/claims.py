@@ -2,11 +2,13 @@
 
     OMP_NUM_THREADS=1 PYTHONPATH=src python benchmarks/claims.py theory                  # PWAN_DATA set, for the fish
     OMP_NUM_THREADS=1 PYTHONPATH=src python benchmarks/claims.py sets                    # PWAN_DATA set
+    OMP_NUM_THREADS=1 PYTHONPATH=src python benchmarks/claims.py cells outputs           # or experiments
     OMP_NUM_THREADS=1 PYTHONPATH=src python benchmarks/claims.py training outputs/noise_bunny outputs/partial_bunny
 
 theory: the gradient by the potential against differences of exact values, special cases, seconds of the exact solver.
-sets: sizes of the shapes, spacing of the points, overlap that two random crops leave. training: the potential at the
-end, its gradient and the courses of MSE and discrepancy, of the finished trials of PWAN below a folder.
+sets: sizes of the shapes, spacing of the points, overlap that two random crops leave. cells: what the summaries of the
+experiments noise_<shape> and partial_<shape> say together. training: the potential at the end, its gradient and the
+courses of MSE and discrepancy, of the finished trials of PWAN below a folder.
 """
 
 from __future__ import annotations
@@ -25,6 +27,8 @@ from omegaconf import OmegaConf
 from scipy.spatial import KDTree
 
 from pwan import shapes
+from pwan.choices import ACCURACY_SHAPES
+from pwan.report.looks import in_words
 from pwan.synthesis import SynthesisSettings, make_problem
 from pwan.transport import partial_wasserstein
 
@@ -134,10 +138,9 @@ def is_kept(points: np.ndarray, others: np.ndarray, kept: np.ndarray) -> np.ndar
 # cells
 
 
-NOISE = {name: f"noise_{name}" for name in ("bunny", "monkey", "armadillo")}
-PARTIAL = {name: f"partial_{name}" for name in NOISE}
+NOISE = {name: f"noise_{name}" for name in ACCURACY_SHAPES}
+PARTIAL = {name: f"partial_{name}" for name in ACCURACY_SHAPES}
 BASELINES = ("tpsrpm", "gmmreg", "bcpd", "cpd")  # the first is in the noise figure alone
-WRITTEN = {"tpsrpm": "TPS-RPM", "gmmreg": "GMM-REG", "bcpd": "BCPD", "cpd": "CPD"}
 SOURCES = {"packaged": "packaged points", "paper": "the paper's own points"}
 
 
@@ -205,18 +208,17 @@ def noise_lines(rows: pd.DataFrame) -> Iterator[tuple[str, str]]:
         for value in (0.2, 1.2):
             if value in ratio.index.get_level_values(1):
                 yield (
-                    f"{WRITTEN[method]}'s median over PWAN's before refinement, {value} outliers a point",
+                    f"{in_words(method)}'s median over PWAN's before refinement, {value} outliers a point",
                     span(ratio.xs(value, level=1)),
                 )
     deviation = of(rows, "tpsrpm", "mse_std") / of(rows, "pwan", "mse_std")
     for shape in NOISE:
         if shape in deviation.index.get_level_values(0):
-            few, many = (
-                deviation[shape][[at for at in deviation[shape].index if (at > 0.7) == late]] for late in (False, True)
-            )
+            of_shape = deviation[shape]
+            parts = of_shape[of_shape.index < 0.7], of_shape[of_shape.index > 0.7]
             yield (
                 f"TPS-RPM's deviation over PWAN's, {shape}: up to 0.6, from 0.8 on",
-                ", ".join(span(part) for part in (few, many) if len(part)),
+                ", ".join(span(part) for part in parts if len(part)),
             )
     yield (
         "worst trial of PWAN, of soft_assignment, of TPS-RPM",
@@ -246,7 +248,7 @@ def partial_lines(rows: pd.DataFrame) -> Iterator[tuple[str, str]]:
     beyond = {method: of(rows, method) > of(rows, method, "mse_initial_median") for method in baselines}
     yield (
         "cells in which a baseline's median is above doing nothing",
-        ", ".join(f"{WRITTEN[method]} {int(above.sum())}" for method, above in beyond.items()),
+        ", ".join(f"{in_words(method)} {int(above.sum())}" for method, above in beyond.items()),
     )
     for name, ours in (("before refinement", mass), ("after it", of(rows, "pwan"))):
         yield f"soft_assignment's median over m-PWAN's {name}", mean_ratio(of(rows, "soft_assignment") / ours)
@@ -323,7 +325,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     one.add_argument("--step", type=float, default=1e-6)
     one.set_defaults(run=theory)
     one = kinds.add_parser("sets")
-    one.add_argument("--shapes", nargs="+", default=["bunny", "monkey", "armadillo"])
+    one.add_argument("--shapes", nargs="+", default=ACCURACY_SHAPES)
     one.add_argument("--trials", type=int, default=20)
     one.set_defaults(run=sets)
     one = kinds.add_parser("cells")

@@ -25,7 +25,7 @@ from pwan.bench.rows import read_rows
 ROOT = Path(__file__).parents[1]
 CONF, DOCS = ROOT / "conf", ROOT / "docs"
 PAGES = ("own_scans", "reproduce", "add_a_method")
-SMALL = ["trials=1", "workers=1", "logger=none", "problem.points=60"]
+SMALL = ["trials=1", "workers=1", "logger=none", "problem.points=60", "options.pictures=[trials]"]
 PWAN = [f"method.pwan.{setting}" for setting in ("steps=2", "warmup=1", "stages=0", "rank=20", "nearest_steps=5")]
 TO_BE_NAMED = "/path/to/folder"  # stands in the pages for what the reader has
 
@@ -261,7 +261,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("words", commands("add_a_method"), ids=" ".join)
 def test_commands_with_the_new_method(clone: Path, words: list[str]) -> None:
     assert words[0] == "python"
-    more = [*SMALL[:3], "problem.points=100"] if words[1] == "run.py" else []
+    more = [*SMALL, "problem.points=100"] if words[1] == "run.py" else []
     environment = {**os.environ, "PYTHONPATH": str(clone / "src"), "OMP_NUM_THREADS": "1"}
     environment |= {"PYTEST_ADDOPTS": "-n 0"}  # for six tests no processes are started
     done = subprocess.run(

@@ -110,7 +110,7 @@ def test_help_lists_commands_and_experiments(capsys):
 
 def test_a_sweep_has_a_folder_for_each_cell_and_one_summary(tmp_path, capsys):
     arguments = ["-m", "experiment=noise_bunny", "method=[pwan]", "logger=none", "trials=1", f"output={tmp_path}"]
-    arguments += ["workers=1"]
+    arguments += ["workers=1", "options.pictures=[trials]"]
     arguments += ["problem.points=30", "problem.outlier_ratio=0.2,0.4", "method.pwan.steps=1", "method.pwan.warmup=1"]
     assert main(arguments, conf=CONF) == 0
     cells = sorted(path.name for path in tmp_path.iterdir() if path.is_dir())

@@ -85,7 +85,8 @@ def test_one_batch_of_problems_of_unequal_sizes_is_one_after_the_other(tmp_path)
         "method=[soft_assignment]",
         "trials=2",
     ]
-    assert main([*arguments, "workers=0", "logger=none", f"output={tmp_path}"], conf=CONF) == 0
+    more = ["workers=0", "logger=none", "options.pictures=[]", f"output={tmp_path}"]
+    assert main([*arguments, *more], conf=CONF) == 0
     rows = read_rows(tmp_path)
     assert [row["batch"] for row in rows] == [1, 1] and {row["status"] for row in rows} == {"ok"}
 

@@ -51,6 +51,22 @@ def test_this_projects_pwan_keeps_its_kind_on_complete_problems() -> None:
     assert resolved(problem(**PARTIAL | {"keep": 1.0}), PwanSettings(threshold="learned"))["threshold"] == "exact"
 
 
+def test_a_batch_of_whole_sets_that_weigh_the_same_and_others_is_solved_case_by_case() -> None:
+    given = problem(points=40)
+    two = RegistrationProblem(
+        given.source.repeat(2, 1, 1),
+        given.reference.repeat(2, 1, 1),
+        reference_weights=torch.tensor([[1.0], [2.0]], dtype=torch.float64).repeat(1, given.reference.shape[1]),
+    )
+    settings = PaperSettings(steps=2, updates=1, nearest_steps=1)
+    assert [resolved(two.select([k]), settings)["kind"] for k in (0, 1)] == ["complete", "mass"]
+    with pytest.raises(ValueError, match="of one case"):
+        Registration(two, settings, [0, 0])
+    found = register(two, settings, seeds=[0, 0])
+    for k in (0, 1):
+        torch.testing.assert_close(found.transformed[k], register(two.select([k]), settings, seeds=[0]).transformed[0])
+
+
 def test_the_text_differs_from_the_released_code() -> None:
     for synthesis, points in ((NOISE, 40), (PARTIAL, 42)):
         used = resolved(problem(**synthesis), TextSettings())
@@ -147,12 +163,21 @@ def test_no_normalisation_leaves_the_origin_about_which_a_acts() -> None:
     assert not bool(begun.frame.source_centre.any())
 
 
+@pytest.mark.parametrize("unit", [0.01, 1000.0])
+def test_no_normalisation_warns_of_another_unit(unit: float) -> None:
+    given = problem(**PARTIAL)
+    there = replace(given, source=unit * given.source, reference=unit * given.reference)
+    with pytest.warns(UserWarning, match="an RMS radius near 1, but that of the reference is"):
+        Registration(there, PaperSettings(steps=1), [0])
+    Registration(there, PaperSettings(steps=1, normalisation="joint"), [0])
+
+
 def test_what_the_released_code_drops_as_failed_is_given_unrefined_and_said() -> None:
     given, settings = problem(**NOISE), PaperSettings(steps=2, updates=2, nearest_steps=3)
     kept = register(given, settings, seeds=[0])
     assert "judged failed" not in kept.stop_reason[0]
     assert not torch.equal(kept.transformed, kept.transformed_unrefined)
-    # without a penalty the potential is no longer 1-Lipschitz, and gives more than any transport costs
+    # without a penalty the potential is far from 1-Lipschitz, and gives more than moving all to their nearest points
     free: dict[str, Any] = {"kappa": 0.0, "network_rate": 1e-2, "updates": 30}
     steep = register(given, replace(settings, **free), seeds=[0])
     assert "judged failed, as the released code does" in steep.stop_reason[0]

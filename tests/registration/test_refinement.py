@@ -91,6 +91,20 @@ def test_nearest_gradient_is_that_of_the_matched_distances() -> None:
     assert bool((gradient[0, 1:] == 0).all())
 
 
+@pytest.mark.parametrize("of", ["source", "reference"])
+def test_nearest_matches_nothing_to_a_point_without_mass(of: str) -> None:
+    from pwan.registration.refinement import _nearest_residual
+
+    moved = torch.tensor([[[0.0, 0.0], [1.0, 0.0], [0.2, 0.1]]], dtype=torch.float64)
+    reference = torch.tensor([[[0.0, 0.1], [1.0, 0.2], [0.9, 0.0]]], dtype=torch.float64)
+    massive = torch.tensor([[1.0, 1.0, 0.0]], dtype=torch.float64)
+    found = _nearest_residual(moved, reference, None, None, of, (massive, massive))
+    alone = _nearest_residual(moved[:, :2], reference[:, :2], None, None, of)
+    torch.testing.assert_close(found[1], alone[1])
+    torch.testing.assert_close(found[0][:, :2], alone[0])
+    assert not bool(found[0][:, 2].any())
+
+
 def test_nearest_turns_on_from_a_rotation() -> None:
     # the derivative of a rotation is taken where the rotation is, not at the identity
     transform, _, _ = prepared("rigid", torch.float64)
@@ -140,6 +154,9 @@ def test_nearest_cost_is_below_every_transport() -> None:
     assert float(cost) == pytest.approx(sum(lengths[:2]) / 3)  # of a source that weighs 1 in all
     cost = nearest_cost(moved, reference, None, torch.tensor([0.5]))
     assert float(cost) == pytest.approx((0.1 + 0.5 + 0.5) / 3)
-    cost = nearest_cost(moved, reference, None, None, torch.tensor([[2.0, 1.0, 1.0]]))
+    cost = nearest_cost(moved, reference, None, None, (None, torch.tensor([[2.0, 1.0, 1.0]])))
     assert float(cost) == pytest.approx((2 * lengths[0] + lengths[1] + lengths[2]) / 4)
+    # nothing goes to a point without mass
+    cost = nearest_cost(moved, reference, None, None, (torch.tensor([[0.0, 1.0]]), None))
+    assert float(cost) == pytest.approx((3 + math.hypot(1, 3) + math.hypot(5, 3)) / 3)
     assert bool(nearest_cost(moved * math.inf, reference, None, None).isnan())

@@ -21,6 +21,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from pwan.exit_codes import FAILED, OK, WRONG_INPUT
 from pwan.files import save_text
+from pwan.place import python_path
 
 _KEY = "PWAN_SWEEP"  # the variable with the sweep's key: Hydra sets it wherever a job runs
 _SERIAL = "hydra._internal.core_plugins.basic_launcher.BasicLauncher"
@@ -40,9 +41,8 @@ class Sweep(Callback):
         Sweep.folder = Path(config.hydra.sweep.dir).resolve()
         Sweep.key = config.hydra.job.env_set[_KEY]  # resolved here, and so kept with the configuration of every cell
         _compose_once(GlobalHydra.instance().config_loader(), again=in_parallel(config.hydra))
-        if in_parallel(config.hydra):  # a fresh interpreter must find this package, also from a plain clone
-            source = str(Path(__file__).parents[2])
-            os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))
+        if in_parallel(config.hydra):
+            os.environ["PYTHONPATH"] = python_path()
 
 
 def register_key() -> None:

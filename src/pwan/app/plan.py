@@ -5,11 +5,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from math import ceil
 from typing import Any
 
 from hydra import compose
-from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
@@ -106,7 +106,8 @@ def plan(
         workers: see :func:`pwan.pool.choose_workers`.
 
     Raises:
-        ValueError: no line, an experiment that does not exist, or an override that cannot be passed on.
+        ValueError: no line, an experiment that does not exist or is such a list itself, or an override that cannot be
+            passed on.
     """
     if not lines:
         raise ValueError("options.experiments is empty; take experiment=paper, which names those of the paper")
@@ -123,6 +124,8 @@ def plan(
                 f"there are {', '.join(known)}"
             )
         item = _item(line, experiment, parser.parse_overrides(own), given, seconds)
+        if item.task == "paper":
+            raise ValueError(f"options.experiments: {experiment!r} is a list of experiments itself; name those of it")
         takes = item.lasts(workers)
         if not item.left_out and hours is not None and spent + takes > hours * 3600:
             left = max(hours * 3600 - spent, 0.0)
@@ -216,6 +219,10 @@ def _means_something(override: Override, task: str, methods: Collection[str]) ->
 
 
 def _cells(words: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    """The overrides of each cell, as Hydra's sweeper makes them."""
-    (cells,) = BasicSweeper.split_arguments(OverridesParser.create().parse_overrides(list(words)), None)
-    return tuple(tuple(cell) for cell in cells)
+    """The overrides of each cell, as Hydra's own sweeper makes them, whose words name the cells' folders."""
+    values: dict[str, list[str]] = {}  # by the key, of which the last word counts
+    for override in OverridesParser.create().parse_overrides(list(words)):
+        swept, key = override.is_sweep_override(), override.get_key_element()
+        each = override.sweep_string_iterator() if swept else [override.get_value_element_as_str()]
+        values[key] = [f"{key}={value}" for value in each]
+    return tuple(product(*values.values()))

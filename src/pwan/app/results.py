@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,8 @@ _COLUMNS = {
 }
 _NOT_RESULTS = ("wandb", "points", FIGURES)
 
+Files = Mapping[tuple[str, str, int], Path]  # of registered points, by method, settings hash and trial
+
 
 def rows_of(folder: Path) -> list[Row]:
     """The benchmark's rows in the folder and below, without rows of another task.
@@ -59,6 +61,7 @@ class Results:
         rows: all of a benchmark's; none of another task's.
         homes: the folder of each settings hash, see :func:`homes_of`.
         frame: the rows of the settings that were run last, see :func:`current_rows`.
+        files: the registered points that were kept.
     """
 
     name: str
@@ -66,13 +69,14 @@ class Results:
     rows: list[Row]
     homes: dict[str, Path]
     frame: pd.DataFrame
+    files: Files
 
 
 def results_of(folder: Path, root: Path) -> Results:
     """The results in a folder below the one that is reported on, or in that itself."""
     rows, homes = rows_of(folder), homes_of(folder)
     name = str(folder.relative_to(root)) if folder != root else folder.name
-    return Results(name, folder, rows, homes, pd.DataFrame(current_rows(rows, homes)))
+    return Results(name, folder, rows, homes, pd.DataFrame(current_rows(rows, homes)), _point_files(folder))
 
 
 def experiment_folders(root: Path) -> Iterator[Path]:
@@ -147,21 +151,24 @@ def with_infinite_failures(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(mse=frame["mse"].astype(float).where(frame["status"] == OK, float("inf")))
 
 
-def hardest_cell(frame: pd.DataFrame, folder: Path) -> pd.DataFrame:
+def have_points(rows: pd.DataFrame, files: Files) -> list[bool]:
+    """Of each row whether its registered points were kept."""
+    return [(row.method, row.settings, row.trial) in files for row in rows.itertuples()]
+
+
+def hardest_cell(results: Results) -> pd.DataFrame:
     """The rows of the cell whose methods have the largest median error; of those with registered points, if any."""
-    kept = point_files(folder)
-    errors = with_infinite_failures(frame)
-    errors["kept"] = [(row.method, row.settings, row.trial) in kept for row in errors.itertuples()]
+    errors = with_infinite_failures(results.frame)
+    errors["kept"] = have_points(errors, results.files)
     cells = []
     for _, group in errors.groupby(AXES, sort=False, dropna=False):
         typical = group.groupby("method", sort=False)["mse"].median().median()
         cells.append((bool(group["kept"].any()), typical, group.index))
     index = max(cells, key=lambda cell: cell[:2])[2]
-    return frame.loc[index]
+    return results.frame.loc[index]
 
 
-def point_files(folder: Path) -> dict[tuple[str, str, int], Path]:
-    """The files of registered points, by method, settings hash and trial."""
+def _point_files(folder: Path) -> Files:
     files = {}
     for path in sorted(folder.rglob("points/*/*.npz")):
         method, _, settings = path.parent.name.rpartition("-")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from pwan.app.results import Results, point_files, remade_problem, varying_axes, with_infinite_failures
+from pwan.app.results import Files, Results, have_points, remade_problem, varying_axes, with_infinite_failures
 from pwan.bench.cell import AXES
 from pwan.bench.pictures import registration
 from pwan.bench.rows import Row
@@ -20,7 +20,6 @@ from pwan.report.scene import scene_json
 
 WORST = "worst_trials.html"  # beside the figures: the views would make the page itself too large
 NOT_REMADE = (ValueError, OSError, KeyError, TypeError)  # a page without a trial is better than none
-Files = Mapping[tuple[str, str, int], Path]  # the registered points, see :func:`pwan.app.results.point_files`
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ class Trial:
 def having_points(rows: pd.DataFrame, files: Files) -> pd.DataFrame:
     """A cell's rows, one a method and trial, of which registered points were kept."""
     last = rows.drop_duplicates(["method", "trial"], keep="last")
-    return last[[(row.method, row.settings, row.trial) in files for row in last.itertuples()]]
+    return last[have_points(last, files)]
 
 
 def median_row(having: pd.DataFrame) -> Row:
@@ -97,14 +96,14 @@ def worst_trials(results: Results) -> list[tuple[str, Trial]]:
     """
     if not results.rows:
         return []
-    files, found = point_files(results.folder), []
+    found = []
     for words, cell in cells_in_words(results.frame):
-        having = by_error(having_points(cell, files))
+        having = by_error(having_points(cell, results.files))
         ours = having["method"] == cell["method"].iloc[0]
         if not ours.any():
             continue
         try:
-            trial = trial_of(having[ours].iloc[-1].to_dict(), pd.concat([having[ours], having[~ours]]), files)
+            trial = trial_of(having[ours].iloc[-1].to_dict(), pd.concat([having[ours], having[~ours]]), results.files)
         except NOT_REMADE:  # the page says it of the experiment's own view
             continue
         found.append((words, trial))
@@ -141,13 +140,13 @@ def first_trials(results: Results, drawn: pd.Series) -> list[Example]:
     first = results.frame[(results.frame["trial"] == 0) & drawn.astype(bool)]
     if first.groupby(AXES, dropna=False).ngroups < 2:
         return []
-    files, examples = point_files(results.folder), []
+    examples = []
     for words, cell in cells_in_words(first):
-        having = having_points(cell, files)
+        having = having_points(cell, results.files)
         if having.empty:
             continue
         try:
-            examples.append(trial_of(having.iloc[0].to_dict(), having, files).example(words))
+            examples.append(trial_of(having.iloc[0].to_dict(), having, results.files).example(words))
         except NOT_REMADE:  # the view says why
             continue
     return examples

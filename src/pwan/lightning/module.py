@@ -28,7 +28,7 @@ from pwan.devices.ranks import Place, Ranks, devices_here
 from pwan.lightning import group, processes
 from pwan.problem import Observer, Progress, RegistrationProblem, RegistrationResult, mean_squared_error
 from pwan.registration import flexibility
-from pwan.registration.pipeline import Registration, same_case
+from pwan.registration.pipeline import CASES, Registration, same_case
 from pwan.registration.settings import PwanSettings
 from pwan.registration.setup import check_ranks
 
@@ -250,12 +250,12 @@ def register(
         how: arguments of :func:`fit`.
 
     Raises:
-        ValueError: what these devices cannot do, and a batch of which only some problems match all of the source.
+        ValueError: what these devices cannot do, and a batch of several cases.
     """
     if not isinstance(settings, PwanSettings):
         raise ValueError("this method runs on one device; leave devices out, or take a method of PWAN")
     if len(same_case(problem, settings)) > 1:
-        raise ValueError("a trainer takes problems that all match the whole source, or all a part; register them apart")
+        raise ValueError(f"a trainer takes problems of one case, {CASES}; register them apart")
     names = _names(how.get("devices", 1), how.get("num_nodes", 1), how.get("accelerator", "auto"))
     if len(names) > 1 and not processes.started():
         _check_precision(how.get("precision", 32))

@@ -5,6 +5,7 @@ trainer).
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any, Literal
@@ -17,7 +18,7 @@ from pwan.deformation.kernels import KernelSum
 from pwan.deformation.normals import in_product
 from pwan.deformation.space import on_space
 from pwan.devices.ranks import Place
-from pwan.normalisation import matches_whole_source, normalise
+from pwan.normalisation import EXTENT_RATIO, extent, matches_whole_source, normalise
 from pwan.problem import (
     FAILED,
     OK,
@@ -31,7 +32,7 @@ from pwan.problem import (
 )
 from pwan.registration.landmarks import Pull
 from pwan.registration.potential import FoundPotential
-from pwan.registration.presets import resolve, resolve_kind
+from pwan.registration.presets import resolve, resolve_kind, weigh_the_same
 from pwan.registration.refinement import NearestSettings, nearest_cost, nearest_point
 from pwan.registration.settings import PwanSettings
 from pwan.registration.soft_assignment import soft_assignment
@@ -39,6 +40,7 @@ from pwan.registration.solver import Solver
 from pwan.registration.state import of_problems
 from pwan.transport.objective import Kind, largest_share
 
+CASES = "all of the source matched by a reference as heavy, all by one of another weight, or a part of it"
 HISTORY = ("loss", "threshold", "gradient_norm")
 
 
@@ -62,12 +64,14 @@ class Registration:
         """Of several ranks each is given the same problem, and takes every step and finishes with the others."""
         check_seeds(problem, seeds)
         if len(same_case(problem, settings)) > 1:
-            raise ValueError("one batch matches either all of the source or a part of it; pwan.register takes both")
+            raise ValueError(f"one batch here is of one case, {CASES}; pwan.register takes all of them")
         started = time.perf_counter()
         self.seeds, self.place = list(seeds), place
         self.kind, limited = resolve_kind(problem, settings.type)
         self.settings, self.soft = resolve(settings, limited, self.kind)
         self.input = limited
+        if self.settings.normalisation == "none":
+            _warn_of_unit(limited)
         self.problem, self.frame = normalise(
             limited, self.settings.normalisation, keep_scale=self.settings.transform == "rigid"
         )
@@ -170,7 +174,6 @@ class Registration:
             f"converged at step {at}" if at else f"took all {solver.steps_done} steps"
             for at in solver.stopping.stopped_at.tolist()
         ]
-        mass = setup.mass
         if s.refinement == "none":
             return answer, words
         if s.refinement == "nearest":
@@ -178,8 +181,8 @@ class Registration:
             return self._guarded(refined, answer), [
                 f"{word}; nearest refinement: {after}" for word, after in zip(words, said, strict=True)
             ]
-        if self.kind == "distance":
-            mass = transported  # the refinement keeps as much of the source as PWAN matched
+        # of the distance type the refinement keeps as much of the source as PWAN matched
+        mass = transported if self.kind == "distance" else setup.mass
         alone = solver.ranks.size == 1  # then all points are on the device as well
         transform, reference = (
             (solver.transform, solver.game.reference) if alone else (setup.transform, setup.reference)
@@ -204,17 +207,7 @@ class Registration:
 
     def _nearest(self, answer: Tensor) -> tuple[Tensor, list[str]]:
         """The parameters (B, P, D) of the nearest refinement, and how it ended for each problem."""
-        s, setup = self.settings, self.solver.setup
-        assert s.coherence is not None and s.affine_penalty is not None
-        nearest = NearestSettings(
-            steps=s.nearest_steps,
-            rate=s.nearest_rate,
-            of=s.nearest_of,
-            rule=s.nearest_rule,
-            coherence=s.coherence,
-            sigma=s.sigma,
-            affine_penalty=s.affine_penalty,
-        )
+        setup = self.solver.setup
         distance = setup.distance if self.kind == "distance" else None
         whole, carried = setup.transform, setup.carried
         whole.attributes = None if carried is None else carried.under(whole, answer)
@@ -225,13 +218,13 @@ class Registration:
             setup.reference,
             setup.mass,
             distance,
-            nearest,
+            NearestSettings.of_pwan(self.settings),
             setup.landmarks,
             setup.masses,
         )
-        if s.nearest_rule == "released" and self._records:
+        if self.settings.nearest_rule == "released" and self._records:
             moved = whole.in_product(answer)
-            least = nearest_cost(moved, setup.reference, setup.mass, distance, setup.masses.source)
+            least = nearest_cost(moved, setup.reference, setup.mass, distance, setup.masses)
             found = self._records[-1]["loss"].cpu() + (0.0 if distance is None else distance)
             for k in torch.nonzero(least < found).flatten().tolist():
                 refined[k] = answer[k]
@@ -324,8 +317,8 @@ def register(
 ) -> RegistrationResult:
     """Register a batch of problems with PWAN; see :class:`PwanSettings`, and :class:`Place` for where.
 
-    Problems of which all of the source is to be matched and problems of which a part is have different settings, so a
-    batch that mixes them is solved as two.
+    Problems of which all of the source is to be matched, by a reference as heavy or by another, and problems of which a
+    part is have different settings, so a batch that mixes these cases is solved case by case.
     """
     check_seeds(problem, seeds)
     groups = same_case(problem, settings)
@@ -351,6 +344,20 @@ def register(
     return results[0] if len(results) == 1 else merged(parts, results)
 
 
+def _warn_of_unit(problem: RegistrationProblem) -> None:
+    """Warn of references whose RMS radius is far off 1, where nothing scales them."""
+    scale = extent(problem.reference, problem.reference_weights)[1].flatten()
+    worst = float(scale[int(scale.log().abs().argmax())])
+    if not 1 / EXTENT_RATIO <= worst <= EXTENT_RATIO:
+        warnings.warn(
+            "normalisation=none takes lengths as they are, and PWAN's settings are made for an RMS radius near 1, but "
+            f"that of the reference is {worst:.4g}; divide both sets, and a distance, by it, or take "
+            "normalisation=joint",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
 def _tell(observer: Observer, running: Registration, index: list[int], where: Tensor, done: int, groups: int) -> None:
     """Tell the observer of a step; ``where`` holds the problems that are not running, ``index`` numbers those that
     are."""
@@ -363,10 +370,12 @@ def _tell(observer: Observer, running: Registration, index: list[int], where: Te
 
 
 def same_case(problem: RegistrationProblem, settings: PwanSettings) -> list[list[int]]:
-    """The numbers of the problems, grouped so that all of a group match the whole source or all match a part."""
+    """The numbers of the problems, grouped by what their settings follow from: whether all of the source is to be
+    matched, and if so, whether both sets weigh the same."""
     _, limited = resolve_kind(problem, settings.type)
-    whole = matches_whole_source(limited).tolist()
-    return [group for case in (True, False) if (group := [k for k, is_whole in enumerate(whole) if is_whole is case])]
+    whole, same = matches_whole_source(limited), weigh_the_same(limited)
+    cases = (whole & same, whole & ~same, ~whole)
+    return [group for case in cases if (group := case.nonzero().flatten().tolist())]
 
 
 def merged(groups: list[list[int]], results: list[RegistrationResult]) -> RegistrationResult:

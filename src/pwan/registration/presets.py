@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from pwan.choices import Kind, Wanted
 from pwan.normalisation import matches_whole_source
@@ -28,7 +29,7 @@ def resolve_kind(problem: RegistrationProblem, wanted: Wanted) -> tuple[Kind, Re
         ValueError: the type asks for one limit and the problem states only the other.
     """
     everything = problem.lighter
-    if wanted == "released" and problem.distance is None and _equal(problem):
+    if wanted == "released" and problem.distance is None and bool(weigh_the_same(problem).all()):
         wanted = "complete" if bool(matches_whole_source(problem).all()) else "mass"
     kind: Kind
     if wanted == "auto" or wanted == "released":
@@ -62,12 +63,13 @@ def resolve(settings: PwanSettings, problem: RegistrationProblem, kind: Kind) ->
     points = problem.source.shape[1]
     spacing = _spacing(problem) if settings.energy == "rigid" else None
     soft = SoftSettings.for_case(whole=whole, sampled=points > SOFT_POINTS, spacing=spacing)
-    return settings.for_case(kind, whole=whole, equal=_equal(problem), points=points), soft
+    equal = bool(weigh_the_same(problem).all())
+    return settings.for_case(kind, whole=whole, equal=equal, points=points), soft
 
 
-def _equal(problem: RegistrationProblem) -> bool:
-    """Whether both sets weigh the same."""
-    return torch.allclose(problem.source_total, problem.reference_total, rtol=1 - ROUNDED, atol=0.0)
+def weigh_the_same(problem: RegistrationProblem) -> Tensor:
+    """Whether both sets weigh the same; bool (B,)."""
+    return torch.isclose(problem.source_total, problem.reference_total, rtol=1 - ROUNDED, atol=0.0)
 
 
 def _spacing(problem: RegistrationProblem) -> float:

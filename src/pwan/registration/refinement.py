@@ -14,6 +14,7 @@ from torch import Tensor
 from pwan.deformation.coherence import Coherence
 from pwan.deformation.transform import Transform
 from pwan.registration.landmarks import Pull
+from pwan.registration.settings import PwanSettings
 from pwan.transport.objective import largest_share
 
 
@@ -39,6 +40,20 @@ class NearestSettings:
     coherence: float
     sigma: float
     affine_penalty: float
+
+    @classmethod
+    def of_pwan(cls, settings: PwanSettings) -> NearestSettings:
+        """From PWAN's settings, in which nothing is None any more."""
+        assert settings.coherence is not None and settings.affine_penalty is not None
+        return cls(
+            steps=settings.nearest_steps,
+            rate=settings.nearest_rate,
+            of=settings.nearest_of,
+            rule=settings.nearest_rule,
+            coherence=settings.coherence,
+            sigma=settings.sigma,
+            affine_penalty=settings.affine_penalty,
+        )
 
 
 def nearest_point(
@@ -86,12 +101,7 @@ def nearest_point(
         moved = transform.in_product(parameters)  # (B, r, D), or with attributes (B, r, D + A)
         residual, squared = _nearest_residual(moved, reference, mass, distance, settings.of, weights)
         coefficients = parameters[:, d + 1 :]
-        energy = torch.zeros_like(coefficients)
-        if coherence is not None:
-            if transform.basis is not None:
-                energy = (coherence.spectrum / (coherence.spectrum + settings.sigma))[..., None] * coefficients
-            else:
-                energy = coherence.gradient(coefficients, settings.sigma)
+        energy = _energy_slope(coefficients, coherence, settings.sigma, modes=transform.basis is not None)
         loss = squared
         if settings.rule == "energy":
             loss = loss + 0.5 * settings.coherence * (energy * coefficients).sum((1, 2))
@@ -103,11 +113,8 @@ def nearest_point(
         else:
             better = running & (loss.isfinite() if step < 2 else loss <= best_loss)
         for k in torch.nonzero(running & ~better).flatten().tolist():
-            words[k] = (
-                f"stopped at step {step}: no further decrease"
-                if bool(loss[k].isfinite())
-                else f"left the finite at step {step}"
-            )
+            finite = bool(loss[k].isfinite())
+            words[k] = f"stopped at step {step}: no further decrease" if finite else f"left the finite at step {step}"
         running = better
         best = torch.where(better[:, None, None], parameters, best)
         best_loss = torch.where(better, loss, best_loss)
@@ -125,32 +132,53 @@ def nearest_point(
 
 
 def nearest_cost(
-    moved: Tensor, reference: Tensor, mass: Tensor | None, distance: Tensor | None, weights: Tensor | None = None
+    moved: Tensor,
+    reference: Tensor,
+    mass: Tensor | None,
+    distance: Tensor | None,
+    weights: tuple[Tensor | None, Tensor | None] = (None, None),
 ) -> Tensor:
     """The cost (B,) of moving each source point to its nearest reference point, whoever else goes there, for a source
     of total weight 1: of those m that are nearest, or with each distance clamped at h.
 
-    No 1-Lipschitz potential gives a discrepancy above it, so that one which does is no longer 1-Lipschitz.
+    It is at most the discrepancy, in which no reference point takes more than its own mass. The released code takes a
+    potential that gives more than this for one that is too steep; a potential that comes near the maximum gives more
+    as well, wherever partners are short.
 
     Args:
         moved: (B, r, D) the source.
         reference: (B, q, D).
         mass: (B,) m, or None for all points.
         distance: (B,) h, or None.
-        weights: (B, r) of the source's points; None for equal ones.
+        weights: (B, q) of the reference's points and (B, r) of the source's; None for equal ones.
     """
     costs = moved.new_full((len(moved),), torch.nan)
     for k, (y, x) in enumerate(zip(moved, reference, strict=True)):
         if not bool(y.isfinite().all()):
             continue
+        x = x[_with_mass(x, weights[0], k)]
         lengths = torch.from_numpy(KDTree(x.numpy()).query(y.numpy())[0]).to(moved.dtype)
-        each = torch.ones_like(lengths) if weights is None else weights[k].to(moved.dtype)
+        each = torch.ones_like(lengths) if weights[1] is None else weights[1][k].to(moved.dtype)
         total = each.sum()
         if distance is not None:
             lengths = lengths.clamp(max=float(distance[k]))
         count = total if mass is None else mass[k].to(total).minimum(total)
         costs[k] = (largest_share(-lengths[None], count[None], each[None])[0] * lengths).sum() / total
     return costs
+
+
+def _with_mass(points: Tensor, weights: Tensor | None, k: int) -> Tensor:
+    """The rows (n,) of problem k's points (N, D) that have mass: nothing is matched to one without."""
+    return torch.arange(len(points)) if weights is None else torch.nonzero(weights[k] > 0).flatten()
+
+
+def _energy_slope(coefficients: Tensor, coherence: Coherence | None, sigma: float, *, modes: bool) -> Tensor:
+    """The gradient (B, k or r, D) of the coherence energy by the displacement's coefficients, for lambda = 1."""
+    if coherence is None:
+        return torch.zeros_like(coefficients)
+    if not modes:
+        return coherence.gradient(coefficients, sigma)
+    return (coherence.spectrum / (coherence.spectrum + sigma))[..., None] * coefficients
 
 
 def _nearest_residual(
@@ -164,13 +192,14 @@ def _nearest_residual(
     """Gradient with respect to the moved points (B, r, D) and value (B,) of the mean squared nearest distance; the
     value is NaN where a point is not finite."""
     gradient, values = torch.zeros_like(moved), moved.new_full((len(moved),), torch.nan)
-    given = weights[0] if of == "reference" else weights[1]  # of the points that ask for their nearest
+    given, others = weights if of == "reference" else (weights[1], weights[0])  # of those that ask for their nearest
     for k, (y, x) in enumerate(zip(moved, reference, strict=True)):
         if not bool(y.isfinite().all()):
             continue
         asked, offered = (x, y) if of == "reference" else (y, x)
-        lengths, nearest = KDTree(offered.numpy()).query(asked.numpy())
-        squared, index = torch.from_numpy(lengths).square().to(moved.dtype), torch.from_numpy(nearest)
+        massive = _with_mass(offered, others, k)
+        lengths, nearest = KDTree(offered[massive].numpy()).query(asked.numpy())
+        squared, index = torch.from_numpy(lengths).square().to(moved.dtype), massive[torch.from_numpy(nearest)]
         each = torch.ones_like(squared) if given is None else given[k].to(moved.dtype)
         total = each.sum()
         if distance is not None:

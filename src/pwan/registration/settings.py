@@ -32,7 +32,8 @@ class PwanSettings:
             runs: complete where both sets weigh the same, all of them is to be matched and no distance is stated.
         transform: "nonrigid" y A + t + V, "affine" (V = 0) or "rigid" (V = 0, A in SO(D)).
         parametrisation: "modes" V = Psi W in the kernel's eigenbasis; "free" V itself (released code).
-        normalisation: see :func:`pwan.normalisation.normalise`.
+        normalisation: see :func:`pwan.normalisation.normalise`. With "none" a reference whose RMS radius is more than
+            threefold off 1 raises a warning, since rates and h are in units of that.
         potential: "fourier" (random Fourier features in front of ``layers`` hidden layers of ``width``) or "paper"
             (widths 32, 64, 128, 64 and the skip connection; appendix "Network structure", released code).
         width: units of each hidden layer of the "fourier" potential.
@@ -44,7 +45,8 @@ class PwanSettings:
             source, which makes the objective concave in o with the same maximum over all 1-Lipschitz o (not the same
             value for one o); it learns several times faster, since the fold at 0 traps the ascent.
         threshold: of the mass type. "exact" takes the m largest potentials; "learned" trains h (Algorithm 1), which is
-            the exact one all the same where all of the source is matched: nothing is clipped there.
+            the exact one all the same where all of the source is matched: nothing is clipped there (but see
+            :meth:`PaperSettings.for_case`).
         threshold_start: the h that a learned threshold begins with.
         penalty: "mean" kappa mean relu(|grad f| - 1)^2 (released code) or "max" kappa max(|grad f|^2, 1) (paper's GP).
         penalised: whose gradient the penalty takes. "output": the network's at all points. "potential": that of f,
@@ -303,7 +305,8 @@ class PaperSettings(PwanSettings):
         Outliers in the reference alone (``whole`` and not ``equal``; its mode "part"): T = 1500, each set normalised,
         nothing clipped. Two sets of which each may hold outliers (mode "partial"), also where by chance nothing is
         missing (the right end of the paper's accuracy figure): T = 2000, no normalisation, clipped at -h. Two whole
-        sets (mode "full", type complete; no script): T = 2000, each set normalised.
+        sets (mode "full", type complete; no script): T = 2000, each set normalised. A type that is named stays, so that
+        ``pwan_paper_distance`` runs two whole sets as partial ones.
         """
         noise = whole and not equal
         defaults = {"steps": 1500 if noise else 2000, "rate": 1e-4, "coherence": 0.01, "affine_penalty": 0.0}
@@ -337,8 +340,8 @@ class TextSettings(PaperSettings):
     nearest_rule: Literal["energy", "released"] = "energy"
 
     def for_case(self, kind: Kind, *, whole: bool, equal: bool, points: int) -> PaperSettings:
-        """T = 2000, and the text's lambda = 0.01 in this project's units: 2 lambda / r. Each set is normalised in the
-        noise experiments, of which alone the text says so.
+        """T = 2000, and the text's lambda = 0.01 in this project's units, for r points of mass 1: 2 lambda / r. Each
+        set is normalised in the noise experiments, of which alone the text says so.
         """
         stated = self._filled({"steps": 2000, "coherence": 2 * 0.01 / points})
         return super(TextSettings, stated).for_case(kind, whole=whole, equal=equal, points=points)

@@ -165,7 +165,7 @@ def _is_text(value: object) -> bool:
     return isinstance(text, str) and text[:1].isalpha()
 
 
-def spelled(value: float, digits: int = 4) -> str:
+def spelled(value: float, digits: int) -> str:
     """A number with so many digits, without an exponent where it is large; what is no number is a dash."""
     if not math.isfinite(value):
         return "–" if math.isnan(value) else "∞" if value > 0 else "-∞"

@@ -3,7 +3,9 @@ from __future__ import annotations
 import signal
 import subprocess
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -11,10 +13,10 @@ import yaml
 from hydra import initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 
-from pwan.app import main
+from pwan.app import main, standing
 from pwan.app.checked import Checked
 from pwan.app.plan import OVERHEAD, duration, lasting, plan
-from pwan.app.standing import Part, missing, parts_of, rows_there, seconds_left, words
+from pwan.app.standing import Part, missing, rows_there, seconds_left, words
 from pwan.app.tasks import paper
 from pwan.app.tasks.paper import Settings, describe, run_all
 from pwan.bench.rows import RowFile, read_rows
@@ -28,8 +30,12 @@ MONKEY = "noise_monkey trials=3 method=[soft_assignment] problem.points=30 probl
 SMALL = "noise_bunny method=[soft_assignment] problem.points=30 problem.outlier_ratio=0.2,0.4 options.pictures=[]"
 
 
+parts_of = cache(standing.parts_of)  # composing cells takes most of the time
+
+
 @pytest.fixture(autouse=True)
-def hydra():
+def hydra(monkeypatch):
+    monkeypatch.setattr(paper, "parts_of", parts_of)
     with initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
         yield
 
@@ -44,7 +50,7 @@ def checked(**options):
 
 @pytest.fixture(scope="module")
 def small_and_toy():
-    """Two lines and their parts: composing them takes most of the time."""
+    """Two lines and their parts."""
     with initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
         items = planned(SMALL + " trials=3", TOY)
         return items, [part for item in items for part in parts_of(item)]
@@ -127,6 +133,8 @@ def test_wrong_lists_are_refused():
         planned("noise_buny")
     with pytest.raises(ValueError, match="take experiment=paper"):
         planned()
+    with pytest.raises(ValueError, match="'paper' is a list of experiments itself"):
+        planned("paper")
     for seconds in ({"toy": 0}, {"toy": "long"}, {"toy": {"pwan": -1}}):
         with pytest.raises(ValueError, match="seconds.toy must hold positive numbers"):
             Settings(experiments=(TOY,), seconds=seconds)
@@ -280,6 +288,9 @@ def test_the_list_alone_and_what_the_command_line_cannot_have(tmp_path, capsys):
         paper._launcher(["hydra.verbose=true"])
     launcher = ["hydra/launcher=joblib", "+hydra.launcher.x=1"]
     assert paper._launcher(["hydra.mode=RUN", *launcher]) == launcher
+    names = {"hydra": "pkg://hydra.conf", "main": "/mine", "command-line": "/more", "schema": "structured://"}
+    sources = [SimpleNamespace(provider=provider, path=path) for provider, path in names.items()]
+    assert paper._conf(sources) == ["--config-path=/mine", "--config-dir=/more"]
     assert outside("-m", *place) == 2
     assert "leave out -m" in capsys.readouterr().err
 

@@ -73,6 +73,12 @@ def root(made, tmp_path):
     return Path(shutil.copytree(made, tmp_path / "outputs", ignore=shutil.ignore_patterns("report*")))
 
 
+@pytest.fixture
+def no_worst(monkeypatch):
+    """Reports without the worst trials, whose pictures and views take most of the time."""
+    monkeypatch.setattr(report, "worst_trials", lambda results: [])
+
+
 @pytest.fixture(scope="module")
 def page(made):
     """The text of the page of these results; written into them."""
@@ -124,6 +130,7 @@ def test_page_of_a_benchmark(made, page):
         assert f">{line['mse_median']:.3g}<" in page and f">{line['seconds_median']:.3g}<" in page
 
 
+@pytest.mark.usefixtures("no_worst")
 def test_pictures_of_all_cells_if_wanted(root):
     assert text_of(page_of(root, pictures="all")).count("Worst, median and best trial:") == 4
 
@@ -214,6 +221,7 @@ def test_command_of_cells_that_are_no_grid(root):
     assert "problem.points=50" in lines[0] and "problem.points=40" in lines[1]
 
 
+@pytest.mark.usefixtures("no_worst")
 def test_rows_of_earlier_settings_are_in_the_table_but_not_in_the_figure(root):
     folder = next((root / "sweep").glob("*0.2*"))
     lines = (folder / "rows.jsonl").read_text().splitlines()
@@ -306,6 +314,7 @@ def test_page_in_a_real_browser(made, page):
         window.quit()
 
 
+@pytest.mark.usefixtures("no_worst")
 def test_a_swept_setting_of_a_method_is_an_axis(tmp_path):
     sweep = ["-m", "name=u", "shape=torus", "problem.points=30", "problem.rank=20", "method=[soft_assignment,cpd]"]
     small = ["++method.soft_assignment.steps=2,3", "trials=2", "workers=0", "logger=none"]
@@ -319,6 +328,7 @@ def test_a_swept_setting_of_a_method_is_an_axis(tmp_path):
     assert (tmp_path / "report_figures" / "u_accuracy.pdf").exists()
 
 
+@pytest.mark.usefixtures("no_worst")
 def test_examples_of_several_cells_are_one_picture_and_shapes_are_pooled(tmp_path):
     for shape in ("torus", "monkey"):
         sets = [f"shape={shape}", "name=two", "problem.points=30", "problem.rank=20", "method=[cpd,soft_assignment]"]

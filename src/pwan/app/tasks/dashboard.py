@@ -37,10 +37,11 @@ def run(checked: Checked, settings: Settings, folder: Path) -> int:
             "a dashboard needs the name of your user or team in W&B, options.entity=..., and a login (wandb login); "
             "options.file=dashboard.json writes it to a file without either"
         )
-    figures = {} if settings.figures is None else _figures(Path(settings.figures).resolve())
-    if figures:
-        tracking = replace(checked.tracking, entity=entity, project=project)
-        track_figures(next(iter(figures.values())).parents[1], tracking, figures)
+    figures: dict[str, Path] = {}
+    if settings.figures is not None:
+        drawn = Path(settings.figures).resolve()
+        figures = _figures(drawn)
+        track_figures(drawn.parent, replace(checked.tracking, entity=entity, project=project), figures)
     workspace = make_workspace(entity or "", project, settings.experiments, tuple(figures))
     with contextlib.suppress(OSError):
         folder.rmdir()  # Hydra's folder for this run: nothing is written into it, and it goes only if it is empty

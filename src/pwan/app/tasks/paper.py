@@ -36,6 +36,7 @@ from pwan.app.standing import (
 from pwan.app.tasks._settings.paper import Settings
 from pwan.bench.summary import write_table
 from pwan.exit_codes import FAILED, OK, WRONG_INPUT
+from pwan.place import python_path
 from pwan.pool import choose_workers
 from pwan.process import code_of
 
@@ -122,7 +123,7 @@ def run_all(items: Sequence[Item], checked: Checked, folder: Path, start: Start)
     try:
         for up_to in (*sorted(settings.rounds), None):
             for item in items:
-                own = [part for part in parts if part.item is item]
+                own = [part for part in parts if part.item == item]
                 retry = checked.retry_failed and up_to is None
                 if codes.get(item.line) != WRONG_INPUT and _gap(own, rows_there(own, folder), up_to, retry=retry):
                     codes[item.line] = _run_item(item, own, folder, up_to, start, lambda: print(tell(), flush=True))
@@ -143,8 +144,7 @@ def start(arguments: Sequence[str], tell: Callable[[], Any]) -> int:
     The process is told of Ctrl-C and of a signal by this one alone, so once, and then awaited.
     """
     line = [sys.executable, "-P", "-c", "from pwan.console import command; command()", "run", *arguments]
-    path = [str(Path(__file__).parents[3]), *filter(None, [os.environ.get("PYTHONPATH")])]
-    with subprocess.Popen(line, env={**os.environ, "PYTHONPATH": os.pathsep.join(path)}, process_group=0) as process:
+    with subprocess.Popen(line, env={**os.environ, "PYTHONPATH": python_path()}, process_group=0) as process:
         try:
             while True:
                 try:

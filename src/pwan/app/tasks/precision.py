@@ -183,19 +183,20 @@ def _paper_curves(quantities: list[Quantity], settings: Settings, *, quiet: bool
 
 
 def _paper_curve(quantity: Quantity, settings: Settings, bar: tqdm[Any]) -> list[dict[str, Any]]:
+    """The rows of one quantity, see :func:`_paper_curves`."""
     rows: list[dict[str, Any]] = []
-    game = _paper_game(quantity, settings)
+    learning = _paper_registration(quantity, settings)
     for step in range(1, settings.paper_steps + 1):
-        found = game.step(update_transform=lambda: None)  # the transform stays the identity
+        found = learning.step(update_transform=lambda: None)  # the transform stays the identity
         bar.update()
         if step % LOOK == 0 or step == settings.paper_steps:
-            done = {"quantity": quantity.name, "updates": step * game.settings.updates}
-            each = zip(game.seeds, found["loss"].tolist(), found["gradient_norm"].tolist(), strict=True)
+            done = {"quantity": quantity.name, "updates": step * learning.settings.updates}
+            each = zip(learning.seeds, found["loss"].tolist(), found["gradient_norm"].tolist(), strict=True)
             rows += [{**done, "seed": seed, "value": value, "gradient_norm": norm} for seed, value, norm in each]
     return rows
 
 
-def _paper_game(quantity: Quantity, settings: Settings) -> Registration:
+def _paper_registration(quantity: Quantity, settings: Settings) -> Registration:
     """PWAN as released, about to learn the potential of the quantity, in the points' own units; one for each seed."""
     problem, seeds = quantity.problem, list(range(settings.seed, settings.seed + settings.paper_seeds))
     # W1 carries all of both sets, which is the complete type; its weights are equal, and losses are over the source's
@@ -245,7 +246,9 @@ def _row(
 
 def _learning_title(shape: Shape, settings: Settings) -> str:
     every = settings.paper_penalty_every
-    taken = {0: "the first of 30 updates", 1: "every update"}.get(every, f"one update in {every}")
+    taken = {0: f"the first of {PaperSettings().updates} updates", 1: "every update"}.get(
+        every, f"one update in {every}"
+    )
     return f"{shape.name} ({shape.source}): the paper's network, {settings.paper_seeds} seeds, penalty on {taken}"
 
 

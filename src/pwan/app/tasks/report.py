@@ -17,13 +17,13 @@ from pwan.app.overview import overview_section
 from pwan.app.results import (
     FIGURES,
     MARKERS,
+    Files,
     Results,
     benchmark_command,
     experiment_folders,
     hardest_cell,
     is_trials_picture,
     made_by_task,
-    point_files,
     read_table,
     result_files,
     results_of,
@@ -139,8 +139,8 @@ def _section(
     ]
     if not curves:
         curves = _cells(frame, results.homes, figures, name)
-    hardest = hardest_cell(frame, folder)
-    scenes, notes = _scene(hardest, folder)
+    hardest = hardest_cell(results)
+    scenes, notes = _scene(hardest, results.files)
     trials = [path for path in pictures if is_trials_picture(path)]
     wanted = set(hardest["settings"].map(results.homes))
     shown = [path for path in trials if settings.pictures == "all" or path.parent in wanted]
@@ -243,9 +243,8 @@ def _worst_picture(results: Results, trials: Sequence[tuple[str, Trial]], figure
     return [Picture(title[0].upper() + title[1:], file, folded=True)]
 
 
-def _scene(rows: pd.DataFrame, folder: Path) -> tuple[list[Scene], list[str]]:
+def _scene(rows: pd.DataFrame, files: Files) -> tuple[list[Scene], list[str]]:
     """The view of one trial: that with the first method's median error, of those that all methods have points of."""
-    files = point_files(folder)
     having = having_points(rows, files)
     if having.empty:
         return [], ["There is no interactive view: no registered points were kept."]

@@ -26,6 +26,3 @@ class Settings(NeuralSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_ranges(self, positive=("paper_seeds",), at_least_zero=("paper_steps", "paper_penalty_every"))
-
-
-__all__ = ["Settings"]
