@@ -32,7 +32,7 @@ class Running:
     """A command that runs.
 
     Args:
-        arguments: ``["run.py", ...]``, or ``["pwan", ...]`` as the installed command.
+        arguments: ``["run.py", ...]``, or another script first, or ``["pwan", ...]`` as the installed command.
         environment: all its variables.
         folder: where it stands.
         stdout, stderr: descriptors.
