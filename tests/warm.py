@@ -8,6 +8,7 @@ fresh process.
 from __future__ import annotations
 
 import atexit
+import gc
 import importlib
 import json
 import os
@@ -162,4 +163,5 @@ if __name__ == "__main__":
     sys.path[0] = str(ROOT)
     for _name in LOADED:
         importlib.import_module(_name)
+    gc.freeze()  # what is loaded is not gone through, and so not copied, in each fork
     _become(*_next_order(socket.socket(fileno=int(sys.argv[1]))))
