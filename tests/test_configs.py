@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from pwan.bench import pictures
 from pwan.bench.rows import read_rows
 from pwan.bench.tracking import SUMMARY_METRICS
 from pwan.methods._baseline import is_small
+from pwan.report.example_figure import draw_examples
 from pwan.report.training_figure import draw_training
 from pwan.report.trial_figure import draw_trials
 from tests.bench.test_tracking import logged_summary
@@ -115,7 +117,11 @@ def first_of(draw):
 
 @pytest.mark.parametrize("name", [marked(name) for name in BENCHMARKS])
 def test_experiment_runs(name, tmp_path, monkeypatch):
-    # they take most of the time: of three equal panels one, and of the pictures of a kind the first, for all methods
+    # they take most of the time: of equal panels one, and of the pictures of a kind the first, for all methods
+    def draw_one_each(examples, *rest):
+        draw_examples([replace(one, registrations=one.registrations[:1]) for one in examples], *rest)
+
+    monkeypatch.setattr(pictures, "draw_examples", draw_one_each)
     monkeypatch.setattr(pictures, "draw_trials", first_of(lambda panels, *rest: draw_trials(panels[:1], *rest)))
     monkeypatch.setattr(pictures, "draw_training", first_of(draw_training))
     assert main([f"experiment={name}", f"output={tmp_path}", "logger=none", *small(name)], conf=CONF) == 0

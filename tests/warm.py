@@ -8,6 +8,7 @@ fresh process.
 from __future__ import annotations
 
 import atexit
+import gc
 import importlib
 import json
 import os
@@ -32,7 +33,7 @@ class Running:
     """A command that runs.
 
     Args:
-        arguments: ``["run.py", ...]``, or ``["pwan", ...]`` as the installed command.
+        arguments: ``["run.py", ...]``, or another script first, or ``["pwan", ...]`` as the installed command.
         environment: all its variables.
         folder: where it stands.
         stdout, stderr: descriptors.
@@ -155,11 +156,12 @@ def _become(order: dict[str, Any], streams: list[int]) -> NoReturn:
 
         command()
     runpy.run_path(sys.argv[0], run_name="__main__")
-    raise AssertionError("a command ends its process")
+    sys.exit()
 
 
 if __name__ == "__main__":
     sys.path[0] = str(ROOT)
     for _name in LOADED:
         importlib.import_module(_name)
+    gc.freeze()  # what is loaded is not gone through, and so not copied, in each fork
     _become(*_next_order(socket.socket(fileno=int(sys.argv[1]))))

@@ -17,6 +17,7 @@ import yaml
 from pwan import read_points, shapes
 from pwan.app import main, own_scans
 from pwan.bench.rows import read_rows
+from tests import warm
 
 ROOT = Path(__file__).parents[2]
 CONF = ROOT / "conf"
@@ -47,14 +48,14 @@ def scans(tmp_path, monkeypatch):
 
 
 def test_paths_start_from_the_folder_of_the_command_and_are_told_whole(scans, tmp_path_factory):
-    home = environment(tmp_path_factory.mktemp("home"))
+    home = {"folder": scans, "environment": environment(tmp_path_factory.mktemp("home"))}
     arguments = ["task=register", "source=data/a.npy", "reference=data/b.npy", "output=results/one", *QUICK]
-    done = subprocess.run([*RUN, *arguments], capture_output=True, text=True, check=False, env=home)
+    done = warm.run(["run.py", *arguments], **home)
     assert done.returncode == 0, done.stderr
     assert len(read_points("results/one/a_registered.npy").points) == 60
     assert f"{scans / 'results' / 'one' / 'a_registered.npy'}\n" in done.stdout
     arguments = ["task=register", "source=data/c.npy", "reference=data/b.npy"]
-    done = subprocess.run([*RUN, *arguments], capture_output=True, text=True, check=False, env=home)
+    done = warm.run(["run.py", *arguments], **home)
     assert done.returncode == 2 and done.stderr.startswith("error: data/c.npy: there is no such file")
     assert sorted(path.name for path in scans.iterdir()) == ["data", "results"]
 
@@ -152,13 +153,18 @@ def test_other_cells_in_a_sweep_leave_those_that_are_there_as_they_are(tmp_path,
 
 
 def test_two_runs_of_one_cell_at_once_give_its_rows_once(tmp_path):
-    command = [*RUN, *CELL, "trials=6", "logger=none", "output=out"]
-    both = [subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) for _ in range(2)]
-    said = [one.communicate()[1] for one in both]
-    codes = sorted(one.returncode for one in both)
-    assert codes in ([0, 0], [0, 2]), said
+    command = ["run.py", *CELL, "trials=6", "logger=none", "output=out"]
+    said = [tmp_path / f"said{number}" for number in range(2)]
+    both = []
+    for file in said:
+        with file.open("w") as stream:
+            streams = {"stdout": stream.fileno(), "stderr": stream.fileno()}
+            both.append(warm.Running(command, folder=tmp_path, environment=environment(tmp_path), **streams))
+    codes = sorted(one.wait() for one in both)
+    told = [file.read_text() for file in said]
+    assert codes in ([0, 0], [0, 2]), told
     if codes == [0, 2]:
-        assert any("another run is writing" in words and "output=" in words for words in said)
+        assert any("another run is writing" in words and "output=" in words for words in told)
     assert sorted(row["trial"] for row in read_rows(tmp_path / "out")) == list(range(6))
 
 

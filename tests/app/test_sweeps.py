@@ -18,6 +18,7 @@ from pwan.app import _alone, closing, main
 from pwan.app.checked import Checked
 from pwan.bench.cell import trial_seed
 from pwan.bench.rows import NAME, RowFile, read_rows
+from tests import warm
 
 ROOT = Path(__file__).parents[2]
 CONF = ROOT / "conf"
@@ -74,22 +75,36 @@ def environment():
     return {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
 
 
-def test_a_sweep_killed_in_the_middle_of_a_write_and_then_anywhere_ends_as_an_unbroken_one(unbroken, tmp_path, capsys):
+@pytest.fixture
+def run_script(tmp_path_factory):
+    """Runs a text as a script with arguments."""
+
+    def run(text, *arguments):
+        script = tmp_path_factory.mktemp("script") / "script.py"
+        script.write_text(text)
+        return warm.run([str(script), str(CONF), *arguments], environment=environment(), folder=ROOT)
+
+    return run
+
+
+def test_a_sweep_killed_in_the_middle_of_a_write_and_then_anywhere_ends_as_an_unbroken_one(
+    unbroken, run_script, tmp_path, capsys
+):
     arguments = [*SWEEP, f"output={tmp_path}"]
-    command = [sys.executable, "-c", DIES, str(CONF), *arguments]
-    died = subprocess.run(command, env=environment(), capture_output=True, check=False)
+    died = run_script(DIES, *arguments)
     assert died.returncode == -signal.SIGKILL
     (cut,) = tmp_path.rglob(NAME)
     assert cut.read_bytes().endswith(b'"sha')
     before = rows_of(tmp_path)
     assert len(before) == 2
 
-    command = [sys.executable, str(ROOT / "run.py"), *arguments]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
-        while len(list(tmp_path.rglob(NAME))) < 2 and running.poll() is None:  # it holds the second cell's lock then
-            time.sleep(0.01)
-        running.kill()
-    assert running.returncode == -signal.SIGKILL
+    with open(os.devnull, "w") as nowhere:
+        streams = {"stdout": nowhere.fileno(), "stderr": nowhere.fileno()}
+        running = warm.Running(["run.py", *arguments], environment=environment(), folder=ROOT, **streams)
+    while len(list(tmp_path.rglob(NAME))) < 2 and running.poll() is None:  # it holds the second cell's lock then
+        time.sleep(0.01)
+    os.kill(running.pid, signal.SIGKILL)
+    assert running.wait() == -signal.SIGKILL
     killed = len(rows_of(tmp_path))
     assert 2 < killed < 8
     half = next(tmp_path.rglob("points/*")) / "7.123.tmp"
@@ -230,11 +245,10 @@ sys.exit(main(sys.argv[2:], conf=Path(sys.argv[1])))
 """
 
 
-def test_a_sweep_stopped_by_ctrl_c_says_what_is_left_and_goes_on(tmp_path, capsys):
+def test_a_sweep_stopped_by_ctrl_c_says_what_is_left_and_goes_on(run_script, tmp_path, capsys):
     arguments = ["-m", "name=test", "logger=none", "workers=1", "problem.points=30", "problem.rank=20", "trials=2"]
     arguments += ["method=[cpd]", "problem.outlier_ratio=0.1,0.2,0.3,0.4,0.5,0.6,0.7", f"output={tmp_path}"]
-    command = [sys.executable, "-c", STOPS, str(CONF), *arguments]
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
+    done = run_script(STOPS, *arguments)
     assert done.returncode == 130
     table = done.stdout.split("why")[-1]
     assert "7 cells, 0 failed as a job; stopped; 4 not begun: the same command again does only what is missing" in table

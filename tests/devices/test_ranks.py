@@ -146,7 +146,7 @@ def penalised(ranks: Ranks) -> list[list[float]]:
     registration = Registration(some_problem(60), settings, [0, 1], Place(ranks))
     slopes = torch.zeros(ranks.size, 3)
     slopes[ranks.rank] = registration.solver.game.loss.penalty_slope(
-        torch.tensor([[1.0, 2.0, 2.0]]), registration.solver.game.sample.seen
+        torch.tensor([[1.0, 2.0, 2.0]]), registration.solver.game.sample.seen, torch.ones(1, 3)
     )
     return ranks.sum(slopes)[0].tolist()
 

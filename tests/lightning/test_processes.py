@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -13,51 +12,72 @@ from typing import Any
 import numpy as np
 import pytest
 import torch.distributed as dist
+import torch.distributed.run as torchrun
 from lightning_fabric.plugins.environments.lightning import find_free_network_port
 
 from pwan.app import main
 from pwan.bench.rows import Row, read_rows
 from pwan.lightning.crew import Crew, assemble
 from pwan.lightning.group import fabric_of, variables
+from tests import warm
 
 ROOT = Path(__file__).parents[2]
+RUN = ROOT / "run.py"
+ALONE = ("--standalone", "--nproc-per-node", "2")
 CELL = [
     *("name=crew", "shape=torus", "problem.points=40", "problem.rank=20", "method=[pwan,cpd]", "trials=2"),
     *("method.pwan.stages=0", "method.pwan.warmup=1", "logger=none", "options.pictures=[]"),
 ]
 
 
-def command(
-    *arguments: str, processes: int = 2, sweep: bool = False, path: str = "", launcher: Sequence[str] = (), **more: str
-) -> subprocess.Popen[str]:
-    """The command line, under torchrun for more than one process; with more variables."""
-    alone = ("--standalone", "--nproc-per-node", str(processes))
-    start = ["-m", "torch.distributed.run", *(launcher or alone)] if processes > 1 or launcher else []
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("TORCHELASTIC")}
-    return subprocess.Popen(
-        [sys.executable, *start, "run.py", *(["-m"] if sweep else []), *CELL, *arguments],
-        cwd=ROOT,
-        env={**environment, "OMP_NUM_THREADS": "1", **({"PYTHONPATH": path} if path else {}), **more},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
+class Command(warm.Running):
+    """The command line, under torchrun for more than one process; with more variables.
+
+    Its ranks are forked too: torchrun runs the script in processes that it does not start afresh.
+
+    Args:
+        said: the file for what it says.
+        script: in place of run.py, which it runs in the end.
+    """
+
+    def __init__(
+        self,
+        *arguments: str,
+        said: Path,
+        processes: int = 2,
+        script: Path = RUN,
+        launcher: Sequence[str] = (),
+        **more: str,
+    ) -> None:
+        self._said = said
+        start = [*(launcher or ALONE), "--run-path", "--start-method", "fork", str(script)]
+        words = [*([torchrun.__file__, *start] if processes > 1 else [str(script)]), *CELL, *arguments]
+        with said.open("w") as file:
+            super().__init__(
+                words, environment=environment(**more), folder=ROOT, stdout=file.fileno(), stderr=file.fileno()
+            )
+
+    def last_words(self) -> str:
+        """What it says until it ends; what does not end in time is ended with all that it started."""
+        self.wait(180)
+        return self._said.read_text()
+
+    def finished(self) -> str:
+        said = self.last_words()
+        assert self.returncode == 0, said
+        return said
 
 
-def last_words(process: subprocess.Popen[str], timeout: float = 180) -> str:
-    """What it says until it ends; what does not end in time is ended with all that it started."""
-    try:
-        return process.communicate(timeout=timeout)[0]
-    finally:
-        if process.returncode is None:
-            os.killpg(process.pid, signal.SIGKILL)
+def environment(**more: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("TORCHELASTIC")}
+    return {**kept, "OMP_NUM_THREADS": "1", **more}
 
 
-def finished(process: subprocess.Popen[str]) -> str:
-    said = last_words(process)
-    assert process.returncode == 0, said
-    return said
+def patched(tmp_path: Path, patch: str) -> Path:
+    """A script that changes the package and then runs the command line."""
+    script = tmp_path / "patched.py"
+    script.write_text(f"{patch}import runpy\nrunpy.run_path({str(RUN)!r}, run_name='__main__')\n")
+    return script
 
 
 def numbers(rows: list[Row]) -> list[tuple[object, ...]]:
@@ -73,8 +93,11 @@ def here(*arguments: str, sweep: bool = False) -> None:
 
 def test_a_sweep_has_the_same_rows_on_processes_of_torchrun_as_on_our_own(tmp_path: Path) -> None:
     cells = ["trials=1", "seed=0,1", "method.pwan.steps=3", "trainer=ddp", "trainer.devices=2"]
-    said = finished(command(*cells, f"output={tmp_path / 'theirs'}", sweep=True))
-    assert said.count("pwan: 1 trials run") == 2  # rank 0 alone speaks
+    start = [sys.executable, "-m", "torch.distributed.run", *ALONE, "run.py", "-m"]  # all processes are fresh here
+    theirs = [*start, *CELL, *cells, f"output={tmp_path / 'theirs'}"]
+    done = subprocess.run(theirs, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=180)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("pwan: 1 trials run") == 2  # rank 0 alone speaks
     here(*cells, f"output={tmp_path / 'ours'}", sweep=True)
     rows = read_rows(tmp_path / "theirs")
     assert numbers(rows) == numbers(read_rows(tmp_path / "ours")) and len(rows) == 4
@@ -82,27 +105,28 @@ def test_a_sweep_has_the_same_rows_on_processes_of_torchrun_as_on_our_own(tmp_pa
 
 
 def test_other_trainers_deal_trials_out_and_rows_stay_the_same(tmp_path: Path) -> None:
-    finished(command("method.pwan.steps=3", f"output={tmp_path / 'two'}"))
+    Command("method.pwan.steps=3", f"output={tmp_path / 'two'}", said=tmp_path / "said").finished()
     here("method.pwan.steps=3", "workers=1", f"output={tmp_path / 'one'}")
     rows = read_rows(tmp_path / "two")
     assert numbers(rows) == numbers(read_rows(tmp_path / "one")) and {row["status"] for row in rows} == {"ok"}
 
 
 def test_another_number_of_devices_is_told(tmp_path: Path) -> None:
-    process = command("method.pwan.steps=3", "trainer=ddp", "trainer.devices=3", f"output={tmp_path}")
-    said = last_words(process)
+    arguments = ["method.pwan.steps=3", "trainer=ddp", "trainer.devices=3", f"output={tmp_path / 'out'}"]
+    process = Command(*arguments, said=tmp_path / "said")
+    said = process.last_words()
     assert process.returncode != 0 and "exitcode  : 2" in said
     assert "error: torchrun started 2 processes, but trainer.devices is 3; make them equal" in said
-    assert read_rows(tmp_path) == []
+    assert read_rows(tmp_path / "out") == []
 
 
 def test_a_trial_that_fails_on_a_rank_is_one_failed_row(tmp_path: Path) -> None:
-    (tmp_path / "sitecustomize.py").write_text(
+    script = patched(
+        tmp_path,
         "import os, datetime\n"
-        "if 'RANK' in os.environ:\n"
-        "    import pwan.lightning.group as group\n"
-        "    group.TIMEOUT = datetime.timedelta(seconds=15)\n"  # what a rank that gave up leaves the other one to
-        "if os.environ.get('RANK') == '1':\n"
+        "import pwan.lightning.group as group\n"
+        "group.TIMEOUT = datetime.timedelta(seconds=15)\n"  # what a rank that gave up leaves the other one to
+        "if os.environ['RANK'] == '1':\n"
         "    import pwan.lightning.module as module\n"
         "    real, calls = module._register_on, []\n"
         "    def part(*arguments):\n"
@@ -110,31 +134,32 @@ def test_a_trial_that_fails_on_a_rank_is_one_failed_row(tmp_path: Path) -> None:
         "        if len(calls) == 1:\n"
         "            raise MemoryError('of rank 1')\n"
         "        return real(*arguments)\n"
-        "    module._register_on = part\n"
+        "    module._register_on = part\n",
     )
-    paths = os.pathsep.join([str(tmp_path), str(ROOT / "src")])
-    said = finished(command("method.pwan.steps=3", "trainer=ddp", f"output={tmp_path / 'out'}", path=paths))
+    arguments = ["method.pwan.steps=3", "trainer=ddp", "workers=1", f"output={tmp_path / 'out'}"]
+    said = Command(*arguments, said=tmp_path / "said", script=script).finished()
     assert "rank 1: MemoryError: of rank 1" in said
     rows = [row for row in read_rows(tmp_path / "out") if row["method"] == "pwan"]
     assert [(row["trial"], row["status"]) for row in rows] == [(0, "failed"), (1, "ok")]
 
 
 def test_a_rank_that_is_killed_ends_all(tmp_path: Path) -> None:
-    (tmp_path / "sitecustomize.py").write_text(
+    script = patched(
+        tmp_path,
         "import os, signal\n"
-        "if os.environ.get('RANK') == '1':\n"
+        "if os.environ['RANK'] == '1':\n"
         "    from pwan.registration.solver import Solver\n"
         "    real = Solver.step\n"
         "    def step(self, *rest):\n"
         "        if self.steps_done == 5:\n"
         "            os.kill(os.getpid(), signal.SIGKILL)\n"
         "        return real(self, *rest)\n"
-        "    Solver.step = step\n"
+        "    Solver.step = step\n",
     )
     arguments = ["method=[pwan]", "method.pwan.steps=100000", "trainer=ddp", f"output={tmp_path / 'out'}"]
-    process = command(*arguments, path=os.pathsep.join([str(tmp_path), str(ROOT / "src")]))
-    said = last_words(process)
-    assert process.returncode != 0 and "SIGKILL" in said
+    process = Command(*arguments, said=tmp_path / "said", script=script)
+    assert "SIGKILL" in process.last_words()
+    assert process.returncode != 0
 
 
 @pytest.mark.parametrize("starter", ["torchrun", "srun"])
@@ -151,9 +176,9 @@ def test_two_machines_have_the_points_of_one(starter: str, tmp_path: Path) -> No
         how: dict[str, Any] = {"launcher": agent}
         if starter == "srun":
             how = {"processes": 1, "MASTER_PORT": f"{port}", "SLURM_LOCALID": "0", **task}
-        two = command(*cell, "trainer.num_nodes=2", f"output={tmp_path / 'two'}", **how, GLOO_SOCKET_IFNAME="lo")
-        running.append(two)
-    said = [finished(process) for process in running]
+        arguments = [*cell, "trainer.num_nodes=2", f"output={tmp_path / 'two'}"]
+        running.append(Command(*arguments, said=tmp_path / f"said{node}", **how, GLOO_SOCKET_IFNAME="lo"))
+    said = [process.finished() for process in running]
     assert sorted("pwan: 1 trials run" in words for words in said) == [False, True]  # rank 0 alone speaks
     here(*cell, f"output={tmp_path / 'one'}")
     (two,), (one,) = read_rows(tmp_path / "two"), read_rows(tmp_path / "one")
