@@ -46,7 +46,7 @@ class PwanSettings:
             value for one o); it learns several times faster, since the fold at 0 traps the ascent.
         threshold: of the mass type. "exact" takes the m largest potentials; "learned" trains h (Algorithm 1), which is
             the exact one all the same where all of the source is matched: nothing is clipped there (but see
-            :meth:`PaperSettings.for_case`).
+            ``PaperSettings.for_case``).
         threshold_start: the h that a learned threshold begins with.
         penalty: "mean" kappa mean relu(|grad f| - 1)^2 (released code) or "max" kappa max(|grad f|^2, 1) (paper's GP).
         penalised: whose gradient the penalty takes. "output": the network's at all points. "potential": that of f,
