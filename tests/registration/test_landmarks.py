@@ -141,7 +141,9 @@ def test_the_nearest_refinement_follows_the_pairs() -> None:
     start[:, 0, 1] += 0.05
     start[:, 3] -= 0.05
     nothing = torch.full((2,), 1e-9, dtype=torch.float64)  # the distance, within which nothing lies
-    settings = NearestSettings(steps=400, rate=5e-4, of="source", coherence=0.0, sigma=0.1, affine_penalty=0.0)
+    settings = NearestSettings(
+        steps=400, rate=5e-4, of="source", rule="energy", coherence=0.0, sigma=0.1, affine_penalty=0.0
+    )
     found, _ = nearest_point(transform, None, start, reference, None, nothing, settings, pull)
     least, before, after = (pull.energy(p) for p in (best, start, found))
     assert bool((after - least < 0.05 * (before - least)).all())

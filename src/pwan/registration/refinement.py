@@ -169,7 +169,9 @@ def nearest_cost(
 
 def _with_mass(points: Tensor, weights: Tensor | None, k: int) -> Tensor:
     """The rows (n,) of problem k's points (N, D) that have mass: nothing is matched to one without."""
-    return torch.arange(len(points)) if weights is None else torch.nonzero(weights[k] > 0).flatten()
+    if weights is None:
+        return torch.arange(len(points), dtype=torch.int64, device=points.device)
+    return torch.nonzero(weights[k] > 0).flatten()
 
 
 def _energy_slope(coefficients: Tensor, coherence: Coherence | None, sigma: float, *, modes: bool) -> Tensor:

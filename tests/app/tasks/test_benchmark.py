@@ -176,8 +176,8 @@ def test_an_example_of_all_methods_and_the_course_of_those_with_a_potential(tmp_
     made = {path.name for path in tmp_path.iterdir() if path.suffix in (".png", ".pdf")}
     assert made == {f"{name}.{kind}" for name in ("example", "training_pwan") for kind in ("png", "pdf")}
     rows = [row for row in read_rows(tmp_path) if row["trial"] == 0]
-    initial = f"initial sets\nMSE {rows[0]['mse_initial']:.4g}"
-    assert titles[-1] == [initial, *(f"{row['method']}\nMSE {row['mse']:.4g}" for row in rows)]
+    initial = f"initial sets\nMSE {rows[0]['mse_initial']:.3g}"
+    assert titles[-1] == [initial, *(f"{row['method']}\nMSE {row['mse']:.3g}" for row in rows)]
     count = len(titles)
     run(tmp_path, *entries, **kinds)
     assert len(titles) == count  # there and right
@@ -186,7 +186,7 @@ def test_an_example_of_all_methods_and_the_course_of_those_with_a_potential(tmp_
     run(tmp_path, shifting(), entries[1], trials=2)  # with other pictures
     run(tmp_path, shifting(), entries[1], **kinds)
     first = next(row for row in rows if row["method"] == "shifting")
-    assert titles[-1][1] == f"shifting\nMSE {first['mse']:.4g}"  # not that of the settings before
+    assert titles[-1][1] == f"shifting\nMSE {first['mse']:.3g}"  # not that of the settings before
 
 
 def test_what_a_killed_run_did_not_track_is_tracked_by_the_next(tmp_path, monkeypatch):

@@ -92,7 +92,7 @@ def test_files(tmp_path):
 
 
 def test_paper_network_learns_while_the_source_stays(tmp_path):
-    source = np.array([[0.5, 0.0], [0.6, 0.3], [0.7, -0.3]])
+    source = np.array([[0.4, 0.0], [0.6, 0.45], [0.8, -0.45]])
     shape = Shape("triangles", "analytic", points=source, partner=source - [1.0, 0.0])
     settings = replace(TINY, paper_steps=6, paper_seeds=2)
     learned = precision._paper_curves(precision._quantities(shape)[-1:], settings, quiet=True)

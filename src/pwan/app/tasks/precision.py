@@ -203,7 +203,7 @@ def _paper_registration(quantity: Quantity, settings: Settings) -> Registration:
     kind: Kind = "distance" if problem.distance is not None else "complete" if quantity.divisor == 1.0 else "mass"
 
     def for_each(value: Any) -> Tensor:
-        return torch.tensor(np.array([value] * len(seeds)))
+        return torch.from_numpy(np.array([value] * len(seeds)))
 
     batch = RegistrationProblem(
         source=for_each(problem.source),
