@@ -76,6 +76,14 @@ class Coherence:
         """V = Psi W as a function on all of space, one for each problem; W (B, k, D), beside A (B, D, D)."""
         return [*self.factor.on_space(self.vectors @ coefficients.to(self.vectors), affine)]
 
+    def slope(self, coefficients: Tensor, strength: float, sigma: float, *, modes: bool) -> Tensor:
+        """The gradient of C by W (B, k, D) of the modes, or by a free displacement V (B, r, D), lambda being the
+        strength.
+        """
+        if not modes:  # Eq. bending_grad
+            return strength * self.gradient(coefficients, sigma)
+        return (strength * self.spectrum / (self.spectrum + sigma))[..., None] * coefficients
+
     def gradient(self, displacement: Tensor, sigma: float) -> Tensor:
         """(sigma I + G)^-1 V for a free displacement V (B, r, D): half the gradient of Tr(V^T (sigma I + G)^-1 V)."""
         weight = 1.0 / (sigma + self.spectrum)  # (B, k); (sigma I + Psi^T Psi)^-1

@@ -62,8 +62,5 @@ class Energy:
             out[:, :d] += s.affine_penalty * (theta - self.identity)[:, :d]
         if self.coherence is None:
             return
-        if self.transform.basis is not None:
-            weight = s.coherence * self.coherence.spectrum / (self.coherence.spectrum + s.sigma)  # (B, k)
-            out[:, d + 1 :] += weight[..., None] * self.transform.coefficients
-        else:  # Eq. bending_grad
-            out[:, d + 1 :] += s.coherence * self.coherence.gradient(self.transform.coefficients, s.sigma)
+        modes = self.transform.basis is not None
+        out[:, d + 1 :] += self.coherence.slope(self.transform.coefficients, s.coherence, s.sigma, modes=modes)

@@ -29,8 +29,9 @@ def resolve_kind(problem: RegistrationProblem, wanted: Wanted) -> tuple[Kind, Re
         ValueError: the type asks for one limit and the problem states only the other.
     """
     everything = problem.lighter
-    if wanted == "released" and problem.distance is None and bool(weigh_the_same(problem).all()):
-        wanted = "complete" if bool(matches_whole_source(problem).all()) else "mass"
+    alike = matches_whole_source(problem) & weigh_the_same(problem)
+    if wanted == "released" and problem.distance is None and bool(alike.all()):
+        wanted = "complete"
     kind: Kind
     if wanted == "auto" or wanted == "released":
         kind = "distance" if problem.distance is not None and problem.mass is None else "mass"

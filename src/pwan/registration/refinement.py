@@ -101,7 +101,9 @@ def nearest_point(
         moved = transform.in_product(parameters)  # (B, r, D), or with attributes (B, r, D + A)
         residual, squared = _nearest_residual(moved, reference, mass, distance, settings.of, weights)
         coefficients = parameters[:, d + 1 :]
-        energy = _energy_slope(coefficients, coherence, settings.sigma, modes=transform.basis is not None)
+        energy = torch.zeros_like(coefficients)
+        if coherence is not None:
+            energy = coherence.slope(coefficients, 1.0, settings.sigma, modes=transform.basis is not None)
         loss = squared
         if settings.rule == "energy":
             loss = loss + 0.5 * settings.coherence * (energy * coefficients).sum((1, 2))
@@ -172,15 +174,6 @@ def _with_mass(points: Tensor, weights: Tensor | None, k: int) -> Tensor:
     if weights is None:
         return torch.arange(len(points), dtype=torch.int64, device=points.device)
     return torch.nonzero(weights[k] > 0).flatten()
-
-
-def _energy_slope(coefficients: Tensor, coherence: Coherence | None, sigma: float, *, modes: bool) -> Tensor:
-    """The gradient (B, k or r, D) of the coherence energy by the displacement's coefficients, for lambda = 1."""
-    if coherence is None:
-        return torch.zeros_like(coefficients)
-    if not modes:
-        return coherence.gradient(coefficients, sigma)
-    return (coherence.spectrum / (coherence.spectrum + sigma))[..., None] * coefficients
 
 
 def _nearest_residual(
