@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from pwan.app.results import Results, varying_axes, with_infinite_failures
+from pwan.app.results import SOURCE_WORDS, Results, varying_axes, with_infinite_failures
 from pwan.app.tables import DIGITS
 from pwan.choices import ACCURACY_SHAPES
 from pwan.report.overview_figure import draw_overview
@@ -16,7 +16,7 @@ from pwan.report.published import NOISE, PARTIAL, PublishedTable
 
 _TITLES = {"noise": "(a) Noise: outliers among the reference", "partial": "(b) Partial: both sets cropped by a plane"}
 _TABLES = {"noise": NOISE, "partial": PARTIAL}
-_SOURCES = {"paper": ("the paper's own points", ""), "packaged": ("packaged points", "_packaged")}  # words, suffix
+_SUFFIXES = {"paper": "", "packaged": "_packaged"}  # of the figure's name, by the source of the shapes
 
 
 def overview_section(found: Sequence[Results], figures: Path, views: Mapping[str, Link]) -> list[Section]:
@@ -34,12 +34,12 @@ def overview_section(found: Sequence[Results], figures: Path, views: Mapping[str
     pictures, tables = [], []
     for kind, table in _TABLES.items():
         rows = every[every["experiment"].isin([f"{kind}_{shape}" for shape in ACCURACY_SHAPES])]
-        for source, (words, suffix) in _SOURCES.items() if len(rows) else ():
+        for source, suffix in _SUFFIXES.items() if len(rows) else ():
             panels = _panels(rows[rows["shape_source"] == source], table)
             if not panels:
                 continue
             sizes = sorted({int(points) for panel in panels.values() for points in panel["points"]})
-            title = f"{_TITLES[kind]}; N = {', '.join(map(str, sizes))}, {words}"
+            title = f"{_TITLES[kind]}; N = {', '.join(map(str, sizes))}, {SOURCE_WORDS[source]}"
             name = f"accuracy_{kind}{suffix}.png"
             figures.mkdir(exist_ok=True)
             pictures.append(Picture(title, draw_overview(panels, table, title, figures / name)[0]))

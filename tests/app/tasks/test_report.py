@@ -193,6 +193,13 @@ def test_the_papers_figures_come_first_where_their_experiments_are_there(made, t
     assert overview_section([twice], tmp_path, views) == []
 
 
+def test_a_figure_says_where_its_points_are_the_papers_own(made, tmp_path):
+    frame = results_of(made / "sweep", made).frame
+    for source, words in (("packaged", ""), ("paper", ", the paper's own points")):
+        ((title, _),) = report.curves_of(frame.assign(shape_source=source), tmp_path, "sweep", None, "quartiles")
+        assert title == f"sweep (shape torus, points 40{words})"
+
+
 def test_rows_of_another_task_are_no_benchmark(root):
     row = {"settings": "x", "trial": 0, "method": "cpd", "status": "stopped", "points": 1000}
     (root / "deeper" / EVIL / "rows.jsonl").write_text(json.dumps(row) + "\n")

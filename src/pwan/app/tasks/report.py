@@ -17,6 +17,7 @@ from pwan.app.overview import overview_section
 from pwan.app.results import (
     FIGURES,
     MARKERS,
+    SOURCE_WORDS,
     Files,
     Results,
     benchmark_command,
@@ -135,7 +136,7 @@ def _section(
     panels = _examples(results, figures)
     curves = [
         Picture(f"Accuracy: {title}", files[0])
-        for title, files in _accuracy(frame, figures, name, table, settings.band)
+        for title, files in curves_of(frame, figures, name, table, settings.band)
     ]
     if not curves:
         curves = _cells(frame, results.homes, figures, name)
@@ -181,7 +182,7 @@ def _is_part(path: Path, folder: Path) -> bool:
     return path.parent != folder and (folder / path.name).exists()
 
 
-def _accuracy(
+def curves_of(
     frame: pd.DataFrame, folder: Path, name: str, table: PublishedTable | None, band: str
 ) -> Iterator[tuple[str, list[Path]]]:
     """A figure for each value of what else varies, against the number that takes the most values; seeds are pooled."""
@@ -200,6 +201,7 @@ def _accuracy(
         folder.mkdir(exist_ok=True)
         path = folder / f"{_slug(title)}_accuracy.png"
         fixed = [f"{column} {group[column].iloc[0]}" for column in ("shape", "points") if column not in varying]
+        fixed += _of_the_paper(group)
         title = f"{title} ({', '.join(fixed)})" if fixed else title
         group = group.dropna(subset=[axis])
         files = draw_accuracy(group, axis, title, path, band=band, published=table, seconds=axis in swept)
@@ -213,8 +215,13 @@ def _cells(frame: pd.DataFrame, homes: dict[str, Path], folder: Path, name: str)
     if named["cell"].nunique() < 2:
         return []
     folder.mkdir(exist_ok=True)
-    files = draw_cells(named, name, folder / f"{_slug(name)}_cells.png")
+    files = draw_cells(named, ", ".join([name, *_of_the_paper(frame)]), folder / f"{_slug(name)}_cells.png")
     return [Picture(f"Accuracy in each cell: {name}", files[0])]
+
+
+def _of_the_paper(frame: pd.DataFrame) -> list[str]:
+    """What a figure's title says of the points where all are the paper's own."""
+    return [SOURCE_WORDS["paper"]] if set(frame["shape_source"]) == {"paper"} else []
 
 
 def _examples(results: Results, figures: Path) -> list[Picture]:
