@@ -14,7 +14,8 @@ import yaml
 from hydra import compose, initialize_config_dir
 
 from pwan import methods, shapes
-from pwan.app import catalogue, main
+from pwan.app import main
+from pwan.app.catalogue import TASKS
 from pwan.app.config import NOT_SETTINGS, check, register_schema
 from pwan.bench import pictures
 from pwan.bench.rows import read_rows
@@ -89,7 +90,7 @@ def small(name):
     if not needs_paper(name):
         overrides += ["shape.source=packaged"]
     overrides += SMALL_TASKS.get(task(name), [])
-    options = vars(catalogue.find(task(name)).Settings())
+    options = vars(TASKS.find(task(name)).Settings())
     overrides += [f"options.{key}={value}" for key, value in SMALL_OPTIONS.items() if key in options]
     if any(override.startswith("method=") for override in overrides):
         return overrides
@@ -144,7 +145,7 @@ def test_experiment_of_another_task_runs(name, tmp_path):
     assert main([f"experiment={name}", f"output={tmp_path}", "logger=none", *small(name)], conf=CONF) == 0
     written = yaml.safe_load((tmp_path / "config.yaml").read_text())
     assert (written["task"], written["name"]) == (task(name), name)
-    assert set(written["options"]) == set(vars(catalogue.find(task(name)).Settings()))
+    assert set(written["options"]) == set(vars(TASKS.find(task(name)).Settings()))
     made = {path.suffix for path in tmp_path.rglob("*") if path.is_file() and path.stat().st_size > 0}
     assert {".csv", ".png"} <= made
 

@@ -4,23 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import importlib
-import importlib.util
 import math
 import typing
 from collections.abc import Mapping, Sequence
 from typing import Any
-
-
-def settings_of(catalogue: str, name: str) -> type:
-    """The class ``Settings`` of a file of a catalogue, a package such as ``pwan.methods``.
-
-    It is that of ``_settings/<name>.py`` in the catalogue's folder where there is one: the file itself, which may take
-    seconds to import, is then left alone.
-    """
-    alone = f"{catalogue}._settings.{name}"
-    found = importlib.util.find_spec(alone) is not None
-    return importlib.import_module(alone if found else f"{catalogue}.{name}").Settings
 
 
 def build_settings(cls: type, options: Mapping[str, Any], *, owner: str) -> Any:

@@ -21,7 +21,8 @@ from yaml import YAMLError
 
 import pwan
 from pwan import process
-from pwan.app import catalogue, closing, flags, help, own_scans
+from pwan.app import closing, flags, help, own_scans
+from pwan.app.catalogue import TASKS
 from pwan.app.checked import Checked
 from pwan.app.composing import composed_once
 from pwan.app.config import check, register_schema
@@ -78,7 +79,7 @@ def _main(arguments: Sequence[str], conf: Path) -> int:
         for word in arguments:
             name, _, value = word.partition("=")
             if name == "task" and "," not in value:  # first, since another task knows other keys
-                catalogue.check_name(value)
+                TASKS.check_name(value)
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
         return WRONG_INPUT
@@ -165,7 +166,7 @@ def _attempt(config: DictConfig, hydra: HydraConf) -> tuple[int, str]:
         if hydra.mode == RunMode.MULTIRUN:
             checked = _alone(checked, hydra)
         with naming(folder):
-            code = catalogue.find(checked.task).run(checked, checked.options, folder)
+            code = TASKS.find(checked.task).run(checked, checked.options, folder)
         if folder.exists():
             print(f"results: {folder}")
         return code, ""

@@ -16,7 +16,7 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING, DictConfig, OmegaConf
 
 from pwan import shapes
-from pwan.app import catalogue
+from pwan.app.catalogue import TASKS
 from pwan.app.checked import Checked
 from pwan.bench.cell import Cell, MethodEntry
 from pwan.bench.settings import TrackingSettings, TrainerSettings
@@ -101,7 +101,7 @@ def check(config: DictConfig) -> Checked:
         if key not in KEYS:
             raise ValueError(f"unknown key '{key}'{nearest(key, KEYS)}; there are {', '.join(KEYS)}")
     sections = {name: build_settings(kind, plain[name], owner=name) for name, kind in SECTIONS.items()}
-    options = build_settings(catalogue.settings_class(plain["task"]), plain["options"], owner=f"task {plain['task']}")
+    options = build_settings(TASKS.settings_class(plain["task"]), plain["options"], owner=f"task {plain['task']}")
     if hasattr(options, "check_files"):
         options.check_files()
     if plain["trials"] < 1:

@@ -15,56 +15,26 @@ weights of its points, one whose ``Settings`` say ``attributed`` their attribute
 Files whose name begins with an underscore are not methods. A method file must import without its optional package.
 Where a method file loads torch or scipy, its ``Settings`` may stand in ``_settings/<name>.py``, which loads neither, so
 that the command line refuses a wrong key at once; the method file then imports them from there.
+
+``names``, ``find``, ``check_name`` and ``settings_class`` are those of :class:`pwan.catalogue.Catalogue`.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import importlib
-import pkgutil
 from collections.abc import Callable, Mapping, Sequence
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from pwan.settings import build_settings, nearest, settings_of
+from pwan.catalogue import Catalogue
+from pwan.settings import build_settings
 
 if TYPE_CHECKING:
     from pwan.problem import Observer, RegistrationProblem, RegistrationResult
 
 
-def names() -> list[str]:
-    """The names of all methods, sorted: one for each file of this folder."""
-    return sorted(m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_"))
-
-
-def find(name: str) -> ModuleType:
-    """The module of a method.
-
-    Raises:
-        ValueError: no such method; names the nearest one.
-    """
-    check_name(name)
-    return importlib.import_module(f"{__name__}.{name}")
-
-
-def check_name(name: str) -> None:
-    """Refuse a name that no method has.
-
-    Raises:
-        ValueError: no such method; names the nearest one.
-    """
-    if name not in names():
-        raise ValueError(f"unknown method {name!r}{nearest(name, names())}; the methods are {', '.join(names())}")
-
-
-def settings_class(name: str) -> type:
-    """A method's ``Settings``, without loading the method itself where they stand in ``_settings/<name>.py``.
-
-    Raises:
-        ValueError: no such method; names the nearest one.
-    """
-    check_name(name)
-    return settings_of(__name__, name)
+_CATALOGUE = Catalogue(__name__, "method")
+names, find, check_name = _CATALOGUE.names, _CATALOGUE.find, _CATALOGUE.check_name
+settings_class = _CATALOGUE.settings_class
 
 
 def takes_landmarks(name: str) -> bool:
