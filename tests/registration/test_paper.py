@@ -19,6 +19,7 @@ from pwan.registration.schedule import Schedule
 from pwan.registration.settings import PaperSettings, PwanSettings, TextSettings
 from pwan.registration.setup import set_up
 from pwan.synthesis import SynthesisSettings, make_problem
+from pwan.transport.potential import pieces
 
 NOISE = {"points": 40, "outlier_ratio": 0.5}
 PARTIAL = {"points": 60, "keep": 0.7, "distance": 0.05, "deformation_lambda": 50.0}
@@ -136,7 +137,7 @@ def test_the_released_penalty_is_that_of_the_bounded_potential(penalty: str) -> 
     flat = one.network.parameters.detach().clone().requires_grad_()
     one.network.parameters = flat
     leaf = points.clone().requires_grad_()
-    views = one.network._views(flat)
+    views = pieces(flat, one.network.shapes)
     one.network.layers = views
     hidden = [leaf]
     for weight, bias in zip(views[0], views[1], strict=True):

@@ -75,39 +75,10 @@ class PotentialNetwork:
         m = architecture.features
         inputs = dimension + 2 * m
         self.shapes = list(zip((inputs, *architecture.widths[:-1]), architecture.widths, strict=True))
-        self.skip = architecture.skip and len(architecture.widths) > 2
-        rows, frequencies = zip(*(self._initial(seed) for seed in seeds), strict=True)
+        self.skip = _skips(architecture)
+        rows, frequencies = zip(*(_first(architecture, dimension, self.shapes, seed) for seed in seeds), strict=True)
         self.parameters: Tensor = torch.nn.Parameter(torch.stack(rows).to(device), requires_grad=False)  # (B, P)
         self.frequencies = torch.stack(frequencies).to(device) if m else None  # (B, D, m)
-
-    def _initial(self, seed: int) -> tuple[Tensor, Tensor]:
-        arch = self.architecture
-        like: dict[str, Any] = {"dtype": torch.float32, "device": "cpu"}
-        draw: dict[str, Any] = {"generator": torch_generator(seed, "network"), **like}
-        frequencies = arch.frequency * torch.randn(self.dimension, arch.features, **draw)
-        out = arch.widths[-1] + (arch.widths[1] if self.skip else 0)
-        pieces = []
-        for n_in, n_out in [*self.shapes, (out, 1)]:
-            last = n_out == 1 and n_in == out
-            bound = 1 / math.sqrt(n_in)
-            if arch.init == "torch":
-                weight = (torch.rand(n_in, n_out, **draw) * 2 - 1) * bound
-                bias = (torch.rand(n_out, **draw) * 2 - 1) * bound
-            else:
-                std = 0.1 * bound if last else math.sqrt(2 / (1 + arch.slope**2)) * bound
-                weight, bias = std * torch.randn(n_in, n_out, **draw), torch.zeros(n_out, **like)
-            pieces += [weight.flatten(), bias]
-        return torch.cat(pieces), frequencies
-
-    def _views(self, flat: Tensor) -> tuple[list[Tensor], list[Tensor], Tensor, Tensor]:
-        """Weights (B, in, out) and biases (B, 1, out) of the hidden layers, output weight (B, 1, out), bias (B, 1)."""
-        b, at, weights, biases = flat.shape[0], 0, [], []
-        for n_in, n_out in self.shapes:
-            weights.append(flat[:, at : at + n_in * n_out].view(b, n_in, n_out))
-            at += n_in * n_out
-            biases.append(flat[:, at : at + n_out].view(b, 1, n_out))
-            at += n_out
-        return weights, biases, flat[:, None, at:-1], flat[:, -1:]
 
     def only(self, k: int) -> PotentialNetwork:
         """The network of problem k alone, as it is now."""
@@ -129,7 +100,7 @@ class PotentialNetwork:
         for first in range(0, b, problems):
             of_these = slice(first, first + problems)
             part = self._part(of_these)
-            part.layers = part._views(part.parameters)
+            part.layers = pieces(part.parameters, self.shapes)
             for start in range(0, n, points):
                 yield part, (of_these, slice(start, start + points))
 
@@ -257,7 +228,7 @@ class PotentialNetwork:
         return outputs, norms
 
     def _add_plain_gradient(self, out: Tensor, hidden: list[Tensor], column: Tensor) -> None:
-        d_weights, d_biases, d_output, d_bias = self._views(out)
+        d_weights, d_biases, d_output, d_bias = pieces(out, self.shapes)
         for k, delta in enumerate(self._backward(hidden, column)):  # delta is scaled by the loss's slope
             _add_product(d_weights[k], hidden[k], delta)
             d_biases[k].add_(delta.sum(1, keepdim=True))
@@ -271,7 +242,7 @@ class PotentialNetwork:
         self, out: Tensor, hidden: list[Tensor], deltas: list[Tensor], column: Tensor, tangent: Tensor
     ) -> None:
         weights = self.layers[0]
-        d_weights, d_biases, d_output, d_bias = self._views(out)
+        d_weights, d_biases, d_output, d_bias = pieces(out, self.shapes)
         last = self.architecture.widths[-1]
         for k, weight in enumerate(weights):
             above = _leaky_backward(torch.bmm(tangent, weight), hidden[k + 1], self.architecture.slope)
@@ -283,6 +254,50 @@ class PotentialNetwork:
             tangent = above
         d_output[..., :last].add_(tangent.addcmul_(hidden[-1], column).sum(1, keepdim=True))
         d_bias.add_(column.sum(1))
+
+
+def _first(arch: Architecture, dimension: int, shapes: Sequence[tuple[int, int]], seed: int) -> tuple[Tensor, Tensor]:
+    """The first weights (P,) of a network and its frequencies (D, m)."""
+    like: dict[str, Any] = {"dtype": torch.float32, "device": "cpu"}
+    draw: dict[str, Any] = {"generator": torch_generator(seed, "network"), **like}
+    frequencies = arch.frequency * torch.randn(dimension, arch.features, **draw)
+    out = arch.widths[-1] + (arch.widths[1] if _skips(arch) else 0)
+    rows = []
+    for n_in, n_out in [*shapes, (out, 1)]:
+        last = n_out == 1 and n_in == out
+        bound = 1 / math.sqrt(n_in)
+        if arch.init == "torch":
+            weight = (torch.rand(n_in, n_out, **draw) * 2 - 1) * bound
+            bias = (torch.rand(n_out, **draw) * 2 - 1) * bound
+        else:
+            std = 0.1 * bound if last else math.sqrt(2 / (1 + arch.slope**2)) * bound
+            weight, bias = std * torch.randn(n_in, n_out, **draw), torch.zeros(n_out, **like)
+        rows += [weight.flatten(), bias]
+    return torch.cat(rows), frequencies
+
+
+def _skips(arch: Architecture) -> bool:
+    """Whether the second hidden layer leads to the output as well: not where it is the last one."""
+    return arch.skip and len(arch.widths) > 2
+
+
+def pieces(flat: Tensor, shapes: Sequence[tuple[int, int]]) -> tuple[list[Tensor], list[Tensor], Tensor, Tensor]:
+    """Views into the weights of networks in one row each, or into a gradient like it.
+
+    Args:
+        flat: (B, P).
+        shapes: (in, out) of each hidden layer.
+
+    Returns:
+        Weights (B, in, out) and biases (B, 1, out) of the hidden layers, output weight (B, 1, out), bias (B, 1).
+    """
+    b, at, weights, biases = flat.shape[0], 0, [], []
+    for n_in, n_out in shapes:
+        weights.append(flat[:, at : at + n_in * n_out].view(b, n_in, n_out))
+        at += n_in * n_out
+        biases.append(flat[:, at : at + n_out].view(b, 1, n_out))
+        at += n_out
+    return weights, biases, flat[:, None, at:-1], flat[:, -1:]
 
 
 # A problem's numbers have the same bits alone and in a batch, where the number of Fourier features is a multiple of 4.
