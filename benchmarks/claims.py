@@ -2,11 +2,13 @@
 
     OMP_NUM_THREADS=1 PYTHONPATH=src python benchmarks/claims.py theory                  # PWAN_DATA set, for the fish
     OMP_NUM_THREADS=1 PYTHONPATH=src python benchmarks/claims.py sets                    # PWAN_DATA set
+    OMP_NUM_THREADS=1 PYTHONPATH=src python benchmarks/claims.py nothing                 # PWAN_DATA set
     OMP_NUM_THREADS=1 PYTHONPATH=src python benchmarks/claims.py cells outputs           # or experiments
     OMP_NUM_THREADS=1 PYTHONPATH=src python benchmarks/claims.py training outputs/noise_bunny outputs/partial_bunny
 
 theory: the gradient by the potential against differences of exact values, special cases, seconds of the exact solver.
-sets: sizes of the shapes, spacing of the points, overlap that two random crops leave. cells: what the summaries of the
+sets: sizes of the shapes, spacing of the points, overlap that two random crops leave. nothing: how far the source moves
+where hardly any mass is to be matched. cells: what the summaries of the
 experiments noise_<shape> and partial_<shape> say together. training: the potential at the end, its gradient and the
 courses of MSE and discrepancy, of the finished trials of PWAN below a folder.
 """
@@ -23,11 +25,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 from omegaconf import OmegaConf
 from scipy.spatial import KDTree
 
-from pwan import shapes
+from pwan import register, shapes
 from pwan.choices import ACCURACY_SHAPES
+from pwan.problem import mean_squared_error
 from pwan.report.looks import in_words
 from pwan.synthesis import SynthesisSettings, make_problem
 from pwan.transport import partial_wasserstein
@@ -133,6 +137,32 @@ def is_kept(points: np.ndarray, others: np.ndarray, kept: np.ndarray) -> np.ndar
     _, rows = KDTree(others).query(points)
     distances, _ = KDTree(kept).query(others[rows])
     return distances < 1e-9
+
+
+# nothing
+
+
+def nothing(arguments: argparse.Namespace) -> None:
+    """How far the source moves by an m or h near 0, as the root of the mean square; partial bunnies, keep 0.7."""
+    made = replace(BENT, keep=0.7, distance=0.05)
+    problem = make_problem(shapes.load("bunny", "paper"), made, seed=0, trials=range(arguments.trials))
+    assert problem.truth is not None
+    print(f"doing nothing: MSE {float(mean_squared_error(problem.source, problem.truth).median()):.3g}")
+    small: dict[str, tuple[str, Sequence[float]]] = {
+        "pwan": ("mass", (400.0, 1.0, 0.01)),
+        "pwan_distance": ("distance", (0.05, 0.001)),
+    }
+    for method, (name, values) in small.items():
+        for value in values:
+            limit: dict[str, Any] = {name: value}
+            found = [
+                register(source, reference, method=method, refinement="none", **limit).transformed
+                for source, reference in zip(problem.source, problem.reference, strict=True)
+            ]
+            moved = torch.stack([torch.as_tensor(points) for points in found])
+            far = mean_squared_error(moved, problem.source).sqrt()
+            error = mean_squared_error(moved, problem.truth)
+            print(f"{method}, {name} {value:g}: moved {float(far.median()):.3f}, MSE {float(error.median()):.3g}")
 
 
 # cells
@@ -328,6 +358,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     one.add_argument("--shapes", nargs="+", default=ACCURACY_SHAPES)
     one.add_argument("--trials", type=int, default=20)
     one.set_defaults(run=sets)
+    one = kinds.add_parser("nothing")
+    one.add_argument("--trials", type=int, default=5)
+    one.set_defaults(run=nothing)
     one = kinds.add_parser("cells")
     one.add_argument("folders", nargs="+")
     one.set_defaults(run=cells)

@@ -23,7 +23,7 @@ class Settings:
         memory_gb: the same of its memory, in GiB; None for 0.8 of the machine's.
     """
 
-    sizes: tuple[int, ...] = (1000, 3000, 10_000, 30_000, 100_000, 300_000, 700_000)
+    sizes: tuple[int, ...] = (1000, 3000, 10_000, 30_000, 100_000, 300_000, 700_000, 1_000_000)
     repeats: int = 10
     repeats_up_to: int = 10_000
     limit_seconds: float = 600.0
