@@ -24,6 +24,7 @@ from pwan.registration.pipeline import Registration
 from pwan.registration.settings import PaperSettings, PwanSettings
 from pwan.registration.solver import Solver
 from pwan.synthesis import SynthesisSettings, make_problem
+from pwan.transport.potential import pieces
 
 FLOAT = 4  # bytes
 SIZES = ((500, 1.2, 8), (5_000, 0.0, 4), (50_000, 0.0, 2))  # source points, outliers a point, rounds
@@ -50,7 +51,7 @@ def plain_output(solver: Solver, points: Tensor, parameters: list[Tensor]) -> Te
 def plain_update(solver: Solver) -> tuple[Callable[[bool], None], list[Tensor]]:
     """One update by automatic differentiation, with torch's Adam on the layers' own tensors; they are given as well."""
     network, settings = solver.network, solver.settings
-    weights, biases, out, bias = network._views(network.parameters.detach())
+    weights, biases, out, bias = pieces(network.parameters.detach(), network.shapes)
     tensors = [t for w, b in zip(weights, biases, strict=True) for t in (w[0].T.clone(), b[0, 0].clone())]
     tensors += [out[0].clone(), bias[0].clone()]
     parameters = [t.requires_grad_() for t in tensors]
