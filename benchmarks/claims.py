@@ -8,9 +8,9 @@
 
 theory: the gradient by the potential against differences of exact values, special cases, seconds of the exact solver.
 sets: sizes of the shapes, spacing of the points, overlap that two random crops leave. nothing: how far the source moves
-where hardly any mass is to be matched. cells: what the summaries of the
-experiments noise_<shape> and partial_<shape> say together. training: the potential at the end, its gradient and the
-courses of MSE and discrepancy, of the finished trials of PWAN below a folder.
+where hardly any mass is to be matched. cells: what the summaries of the experiments noise_<shape> and partial_<shape>
+say together. training: the potential at the end, its gradient and the courses of MSE and discrepancy, of the finished
+trials of PWAN below a folder.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from omegaconf import OmegaConf
 from scipy.spatial import KDTree
 
 from pwan import register, shapes
+from pwan.app.results import SOURCE_WORDS
 from pwan.choices import ACCURACY_SHAPES
 from pwan.problem import mean_squared_error
 from pwan.report.looks import in_words
@@ -171,18 +172,17 @@ def nothing(arguments: argparse.Namespace) -> None:
 NOISE = {name: f"noise_{name}" for name in ACCURACY_SHAPES}
 PARTIAL = {name: f"partial_{name}" for name in ACCURACY_SHAPES}
 BASELINES = ("tpsrpm", "gmmreg", "bcpd", "cpd")  # the first is in the noise figure alone
-SOURCES = {"packaged": "packaged points", "paper": "the paper's own points"}
 
 
 def cells(arguments: argparse.Namespace) -> None:
     """A table of what the accuracy figures' 39 cells say, by their summaries: a column for each source of points."""
     columns = {}
-    for source in SOURCES:
+    for source in SOURCE_WORDS:
         noise, partial = (read_cells(arguments.folders, names, source) for names in (NOISE, PARTIAL))
         columns[source] = dict(chain(noise_lines(noise), partial_lines(partial)))
-    print(f"| | {' | '.join(SOURCES.values())} |\n|---|---|---|")
+    print(f"| | {' | '.join(SOURCE_WORDS.values())} |\n|---|---|---|")
     for name in columns["packaged"] | columns["paper"]:
-        print(f"| {name} | {' | '.join(columns[source].get(name, '') for source in SOURCES)} |")
+        print(f"| {name} | {' | '.join(columns[source].get(name, '') for source in SOURCE_WORDS)} |")
 
 
 def read_cells(folders: Sequence[str], names: dict[str, str], source: str) -> pd.DataFrame:

@@ -37,7 +37,7 @@ _COLUMNS = {
     "seconds",
 }
 _NOT_RESULTS = ("wandb", "points", FIGURES)
-SOURCE_WORDS = {"paper": "the paper's own points", "packaged": "packaged points"}  # a source of shapes, for titles
+SOURCE_WORDS = {"packaged": "packaged points", "paper": "the paper's own points"}  # a source of shapes, for titles
 
 Files = Mapping[tuple[str, str, int], Path]  # of registered points, by method, settings hash and trial
 
