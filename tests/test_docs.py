@@ -221,6 +221,7 @@ def test_the_report_of_a_sweep_and_what_is_kept_of_it(tmp_path: Path, monkeypatc
         kept = {path.name for path in tmp_path.glob("experiments/**/*.*")}
         expected = {
             "results.csv",
+            "rows.jsonl.gz",
             "figure.png",
             "worst.png",
             "accuracy_noise_packaged.png",

@@ -140,6 +140,7 @@ def test_the_paper_grid_is_named_in_the_experiment():
         (["trainer_x=1", "shape=bunny"], "shape=bunny_trainer_x=1"),
         (["experiment=noise_bunny", "method=[pwan,wgan]", "trials=2", "workers=1", "output=x", "name=y"], "cell"),
         (["retry_failed=true", "task=benchmark", "trainer=lightning", "logger=none"], "cell"),
+        (["options.known=experiments/noise_bunny/rows.jsonl.gz", "problem.keep=0.7"], "keep=0.7"),
         (["seed=1", "logger.mode=online", "++logger.project=x", "trainer.name=lightning"], "seed=1"),
         ([], "cell"),
     ],

@@ -1,11 +1,22 @@
 from __future__ import annotations
 
 import os
+import re
 
 import numpy as np
 import pytest
 
-from pwan.bench.rows import NAME, RowFile, environment, read_rows, remove_halves, save_arrays
+from pwan.bench.rows import (
+    NAME,
+    PACKED,
+    RowFile,
+    environment,
+    read_packed,
+    read_rows,
+    remove_halves,
+    save_arrays,
+    write_packed,
+)
 
 
 def row(trial, settings="a", **more):
@@ -57,6 +68,28 @@ def test_a_folder_is_read_with_its_cells_and_a_trial_counts_once(tmp_path):
             rows.append(row(0, settings=str(mse)))
             rows.append(row(1, settings="same", mse=mse))
     assert [(r["settings"], r["trial"]) for r in read_rows(tmp_path)] == [("2.0", 0), ("same", 1), ("1.0", 0)]
+
+
+def test_packed_rows_come_back_to_the_last_bit_and_always_in_the_same_bytes(tmp_path):
+    rows = [row(0, mse=0.1 + 0.2), row(1, mse=None), row(0, settings="b")]
+    write_packed(rows, tmp_path / PACKED)
+    write_packed(iter(rows), tmp_path / "again.gz")
+    assert read_packed(tmp_path / PACKED) == rows
+    assert (tmp_path / PACKED).read_bytes() == (tmp_path / "again.gz").read_bytes()
+    with RowFile(tmp_path) as file:
+        for one in rows:
+            file.append(one)
+    assert read_packed(tmp_path / NAME) == rows
+
+
+def test_packed_rows_that_are_damaged_are_named(tmp_path):
+    path = tmp_path / PACKED
+    write_packed([row(k) for k in range(100)], path)
+    whole = path.read_bytes()
+    for damaged in (whole[:-9], b"version https://git-lfs\n", whole[:20] + b"\xff\xff" + whole[22:]):
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match=f"{re.escape(str(path))} cannot be unpacked"):
+            read_packed(path)
 
 
 def test_arrays_are_written_whole(tmp_path):

@@ -27,7 +27,8 @@ from pwan.synthesis import SynthesisSettings
 NOT_SETTINGS = ("method", "contract_mse", "contract_options", "contract_problem")
 # overrides that make no other cell of a sweep; of trainer and logger with all that is in them
 _NO_CELL = re.compile(
-    r"[+~]*((experiment|method|trials|workers|output|name|retry_failed|task)(=|$)|(trainer|logger)([.=@]|$))"
+    r"[+~]*((experiment|method|trials|workers|output|name|retry_failed|task|options\.known)(=|$)"
+    r"|(trainer|logger)([.=@]|$))"
 )
 
 

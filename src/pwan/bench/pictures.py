@@ -90,7 +90,8 @@ def _draw_worst_median_best(job: Job, known: list[Row], trials: int, path: Path)
                     row["mse"] if row["status"] == OK else None,
                 )
             )
-    draw_trials(panels, f"{job.cell.experiment}: {job.entry.name}, {trials} trials", path)
+    drawn = f"{trials} trials" if len(known) == trials else f"{len(known)} of {trials} trials, whose points were kept"
+    draw_trials(panels, f"{job.cell.experiment}: {job.entry.name}, {drawn}", path)
 
 
 def example(jobs: Sequence[tuple[Job, Sequence[Row]]]) -> Callable[[Path], Any] | None:

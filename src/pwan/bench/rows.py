@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import fcntl
+import gzip
 import json
 import os
 import platform
+import zlib
 from collections.abc import Iterable
 from io import BufferedRandom
 from pathlib import Path
@@ -19,6 +21,7 @@ from pwan.files import in_one_move, naming
 
 Row = dict[str, Any]
 NAME = "rows.jsonl"
+PACKED = "rows.jsonl.gz"  # the rows of an experiment's cells in one file, as experiments/ keeps them
 
 
 class RowFile:
@@ -69,6 +72,28 @@ def read_rows(folder: Path) -> list[Row]:
     return newest(rows)
 
 
+def read_packed(path: Path) -> list[Row]:
+    """The rows of a file written by :func:`write_packed`, or of a folder's ``rows.jsonl``.
+
+    Raises:
+        ValueError: the file cannot be unpacked, or a line of it is not a row.
+    """
+    if path.suffix != ".gz":
+        return newest(_parse(path)[0])
+    try:
+        data = gzip.decompress(path.read_bytes())
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise ValueError(f"{path} cannot be unpacked ({error}); copy it again") from None
+    return newest(_parsed(data, path)[0])
+
+
+def write_packed(rows: Iterable[Row], path: Path) -> None:
+    """Write the rows as JSON lines, compressed, in one move; the same rows give the same bytes."""
+    lines = b"".join(json.dumps(row, allow_nan=False).encode() + b"\n" for row in rows)
+    with in_one_move(path) as half:
+        half.write_bytes(gzip.compress(lines, mtime=0))
+
+
 def newest(rows: Iterable[Row]) -> list[Row]:
     """The last row of each (settings, trial), so that a trial that was run again counts once."""
     return list({(row["settings"], row["trial"]): row for row in rows}.values())
@@ -99,9 +124,13 @@ def environment() -> dict[str, str]:
 
 def _parse(path: Path) -> tuple[list[Row], int]:
     """The rows of a file, and the length in bytes of what could be read."""
+    return _parsed(path.read_bytes(), path)
+
+
+def _parsed(data: bytes, path: Path) -> tuple[list[Row], int]:
     rows: list[Row] = []
     length = 0
-    lines = path.read_bytes().splitlines(keepends=True)
+    lines = data.splitlines(keepends=True)
     for number, line in enumerate(lines, 1):
         try:
             row = json.loads(line)

@@ -12,7 +12,7 @@ import yaml
 from pwan import methods
 from pwan.app.tasks import benchmark
 from pwan.bench.cell import Cell, MethodEntry, trial_seed
-from pwan.bench.rows import RowFile, read_rows
+from pwan.bench.rows import PACKED, RowFile, read_rows, write_packed
 from pwan.bench.settings import TrackingSettings
 from pwan.pool import choose_workers
 from pwan.report.trial_figure import Figure
@@ -91,6 +91,47 @@ def test_a_changed_default_that_follows_from_the_problem_is_a_new_cell(tmp_path,
     (outcome,) = run(tmp_path, MethodEntry("following", "following"), trials=2)
     assert (outcome.ran, outcome.skipped) == (2, 0)
     assert len({row["settings"] for row in read_rows(tmp_path)}) == 2
+
+
+def test_known_trials_of_the_same_settings_count_as_done(tmp_path, capsys):
+    run(tmp_path / "elsewhere", shifting(), trials=2)
+    run(tmp_path / "elsewhere", shifting(shift=0.1), trials=2)
+    theirs = read_rows(tmp_path / "elsewhere")
+    known = tmp_path / PACKED
+    write_packed(theirs, known)
+    capsys.readouterr()
+    (outcome,) = run(tmp_path / "here", shifting(), trials=3, known=known)
+    assert (outcome.ran, outcome.skipped) == (1, 2)
+    assert f"2 trials taken over from {known}" in capsys.readouterr().out
+    assert read_rows(tmp_path / "here")[:2] == theirs[:2]
+    assert pd.read_csv(tmp_path / "here" / "summary.csv")["trials"].tolist() == [3]
+    (outcome,) = run(tmp_path / "here", shifting(), trials=3, known=known)  # once more adds nothing
+    assert (outcome.ran, len(read_rows(tmp_path / "here"))) == (0, 3)
+    (outcome,) = run(tmp_path / "one", shifting(), trials=1, known=known)  # no more than was asked for
+    assert (outcome.ran, len(read_rows(tmp_path / "one"))) == (0, 1)
+
+
+def test_known_trials_of_other_settings_are_run_and_it_is_said(tmp_path, capsys):
+    run(tmp_path / "elsewhere", shifting(shift=0.1), trials=2)
+    known = tmp_path / "elsewhere" / "rows.jsonl"
+    (outcome,) = run(tmp_path / "here", shifting(), trials=2, known=known)
+    assert (outcome.ran, outcome.skipped) == (2, 0)
+    assert f"none of the 2 trials in {known} is of this cell" in capsys.readouterr().out
+
+
+def test_known_trials_of_another_problem_are_refused_before_anything_runs(tmp_path):
+    run(tmp_path / "elsewhere", shifting(), trials=2)
+    known = tmp_path / PACKED
+    theirs = read_rows(tmp_path / "elsewhere")
+    write_packed([{**row, "mse_initial": 1.01 * row["mse_initial"]} for row in theirs], known)
+    with pytest.raises(ValueError, match="it is another problem"):
+        run(tmp_path / "here", shifting(), trials=3, known=known)
+    assert read_rows(tmp_path / "here") == []
+
+
+def test_a_file_of_known_trials_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="options.known must name a file of trials"):
+        benchmark.Settings(known=str(tmp_path / "rows.jsonl")).check_files()
 
 
 def test_config_yaml_and_wandb_hold_the_settings_that_ran(tmp_path, monkeypatch):

@@ -30,7 +30,7 @@ from pwan.app.results import (
 )
 from pwan.app.tables import over_shapes
 from pwan.app.tasks import report
-from pwan.bench.rows import read_rows
+from pwan.bench.rows import read_packed, read_rows
 from pwan.report.page import Link
 from pwan.report.registered import SOURCE
 
@@ -366,11 +366,14 @@ def test_results_are_collected_for_the_project(root, tmp_path):
     (target / "sweep" / "README.md").write_text("mine")
     (root / "deeper" / EVIL).rename(root / "deeper" / "fish_precision")
     page_of(root, collect=str(target))
-    kept = ["README.md", "figure.png", "paired.csv", "results.csv", "worst.png"]
+    kept = ["README.md", "figure.png", "paired.csv", "results.csv", "rows.jsonl.gz", "worst.png"]
     assert sorted(path.name for path in (target / "sweep").iterdir()) == kept
     assert set(pd.read_csv(target / "sweep" / "paired.csv")["other"]) == {"soft_assignment"}
     assert (target / "sweep" / "README.md").read_text() == "mine"
-    assert len(pd.read_csv(target / "sweep" / "results.csv")) == 4
+    results = pd.read_csv(target / "sweep" / "results.csv")
+    assert len(results) == 4
+    rows = pd.DataFrame(read_packed(target / "sweep" / "rows.jsonl.gz"))  # from which all of these can be made again
+    assert rows.groupby("settings").size().to_dict() == results.set_index("settings")["trials"].to_dict()
     fish = target / "fish_precision"
     assert pd.read_csv(fish / "paper.csv").set_index("discrepancy").loc["L_M,50", "true"] == 0.4191
     assert (fish / "results.csv").read_text() == (root / "deeper" / "fish_precision" / "summary.csv").read_text()

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from pwan import shapes
@@ -18,11 +19,12 @@ from pwan.bench.cell import Cell, MethodEntry
 from pwan.bench.curves import median_curves
 from pwan.bench.job import Job, Outcome
 from pwan.bench.pictures import EXAMPLE, Shown, course, example, kept_curves, worst_median_best
-from pwan.bench.rows import Row, RowFile, read_rows, remove_halves
+from pwan.bench.rows import Row, RowFile, read_packed, read_rows, remove_halves
 from pwan.bench.settings import LOOP, TrackingSettings, TrainerSettings
 from pwan.bench.summary import summarise, table, write_paired, write_summary
 from pwan.bench.tracking import WORST_MEDIAN_BEST, is_tracked, is_wanted, track
 from pwan.files import save_text
+from pwan.problem import RegistrationProblem, mean_squared_error
 from pwan.synthesis import make_problem
 
 OUTCOMES = "last_run.json"
@@ -40,6 +42,7 @@ def run(checked: Checked, settings: Settings, folder: Path) -> int:
         config=checked.resolved,
         retry_failed=checked.retry_failed,
         pictures=settings.pictures,
+        known=None if settings.known is None else Path(settings.known),
     )
     rows = read_rows(folder)
     summary = write_summary(folder, rows)
@@ -69,6 +72,7 @@ def run_cell(
     trainer: TrainerSettings = LOOP,
     retry_failed: bool = False,
     pictures: Sequence[str] = ("trials",),
+    known: Path | None = None,
 ) -> list[Outcome]:
     """Run what is missing of the trials 0 to ``trials - 1``; rows are appended as they come.
 
@@ -86,9 +90,11 @@ def run_cell(
         trainer: who drives PWAN's steps.
         retry_failed: run failed trials again.
         pictures: kinds of them, see :class:`Settings`.
+        known: a file of trials from elsewhere that count as done, see :class:`Settings`.
 
     Raises:
-        ValueError: settings of a method that do not fit the cell's problems; nothing was run.
+        ValueError: settings of a method that do not fit the cell's problems, or known trials of other problems; nothing
+            was run.
         KeyboardInterrupt: the user stopped the run; the rows so far are on the disk and summarised.
         BlockingIOError: another process writes in this folder.
     """
@@ -98,11 +104,13 @@ def run_cell(
     nodes = {entry.name: {"method": entry.method, **used[entry.name]} for entry in entries}
     outcomes: list[Outcome] = []
     with RowFile(folder) as rows:
+        jobs = [Job(cell, entry, shape, folder, rows, trainer, used[entry.name]) for entry in entries]
+        if known is not None:
+            print(_take_over(known, jobs, trials, first, rows))
         remove_halves(folder)
         shown = Shown(folder)
         (folder / OUTCOMES).unlink(missing_ok=True)
         write_config(folder, {**config, "method": nodes})
-        jobs = [Job(cell, entry, shape, folder, rows, trainer, used[entry.name]) for entry in entries]
         try:
             for job in jobs:
                 name = job.entry.name
@@ -137,6 +145,28 @@ def run_cell(
             raise
         save_text(folder / OUTCOMES, json.dumps([asdict(outcome) for outcome in outcomes], indent=1))
     return outcomes
+
+
+def _take_over(known: Path, jobs: Sequence[Job], trials: int, first: RegistrationProblem, rows: RowFile) -> str:
+    """Append those known rows that these jobs would have to run, and say how many they are."""
+    found = read_packed(known)
+    settings = {job.settings for job in jobs}
+    here = {(row["settings"], row["trial"]) for row in rows.rows}
+    fitting = [row for row in found if row["settings"] in settings and row["trial"] < trials]
+    assert first.truth is not None
+    initial = float(mean_squared_error(first.source, first.truth)[0])
+    for row in fitting:
+        if row["trial"] == 0 and not np.isclose(row["mse_initial"], initial, rtol=1e-6):
+            raise ValueError(
+                f"trial 0 in {known} began with the error {row['mse_initial']:.6g}, here it begins with {initial:.6g}: "
+                "it is another problem, by another version of the shape or of the synthesis; run without options.known"
+            )
+    new = [row for row in fitting if (row["settings"], row["trial"]) not in here]
+    for row in new:
+        rows.append(row)
+    if fitting:
+        return f"{len(new)} trials taken over from {known}"
+    return f"none of the {len(found)} trials in {known} is of this cell, these methods and their settings; all are run"
 
 
 def _draw(job: Job, done: list[Row], pictures: Sequence[str], shown: Shown, *, fresh: bool) -> dict[str, Path]:

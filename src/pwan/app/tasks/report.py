@@ -45,7 +45,7 @@ from pwan.app.tables import DIGITS, beside_paper, over_shapes, summary_table
 from pwan.app.tasks._settings.report import Settings, check_folder
 from pwan.bench.cell import AXES
 from pwan.bench.pictures import EXAMPLE
-from pwan.bench.rows import Row
+from pwan.bench.rows import PACKED, Row, write_packed
 from pwan.bench.summary import NAME as SUMMARY
 from pwan.bench.summary import PAIRED, compare, summarise, write_table
 from pwan.problem import OK
@@ -161,6 +161,8 @@ def _collect(results: Results, section: Section, worst: Sequence[Picture], targe
     if results.rows:
         current = results.frame.to_dict("records")
         write_table(summarise(current), target / "results.csv")
+        shown = set(results.frame["settings"])
+        write_packed((row for row in results.rows if row["settings"] in shown), target / PACKED)
         paired = compare(current)
         if len(paired):
             write_table(paired, target / PAIRED)
@@ -169,10 +171,10 @@ def _collect(results: Results, section: Section, worst: Sequence[Picture], targe
     numbers = published_numbers(results.folder.name)
     if numbers is not None:
         write_table(numbers, target / "paper.csv")
-    shown = [picture.path for picture in section.pictures if not picture.folded]
-    panels = [path for path in shown if path.stem.endswith("_examples")]
-    if shown:
-        shutil.copyfile((panels or shown)[0], target / "figure.png")
+    pictures = [picture.path for picture in section.pictures if not picture.folded]
+    panels = [path for path in pictures if path.stem.endswith("_examples")]
+    if pictures:
+        shutil.copyfile((panels or pictures)[0], target / "figure.png")
     for picture in worst:
         (target / "worst.png").write_bytes(fewer_colours(picture.path))  # a third of the size
 
