@@ -18,7 +18,8 @@ from pwan.devices.ranks import Place
 from pwan.normalisation import normalise
 from pwan.problem import RegistrationProblem
 from pwan.registration import coarse
-from pwan.registration.pipeline import Registration, matched_points, register
+from pwan.registration.matched import matched_points
+from pwan.registration.pipeline import Registration, register
 from pwan.registration.refinement import _nearest_residual
 from pwan.registration.settings import PaperSettings, PwanSettings
 from pwan.registration.soft_assignment import SoftSettings, _kernel, soft_assignment

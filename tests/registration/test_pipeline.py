@@ -12,6 +12,7 @@ import torch
 from pwan import partial_wasserstein, shapes
 from pwan.problem import Progress, RegistrationProblem
 from pwan.registration import pipeline
+from pwan.registration.matched import matched_points
 from pwan.registration.settings import PwanSettings
 from pwan.registration.solver import Solver
 from pwan.synthesis import SynthesisSettings, make_problem
@@ -130,12 +131,12 @@ def test_matched_points_may_share_a_partner_where_a_plan_does_not() -> None:
     reference = torch.tensor([[0.0, 0.0], [5.0, 0.0], [9.0, 9.0]], dtype=torch.float64)
     mass, distance = (torch.tensor([limit], dtype=torch.float64) for limit in (2.0, 0.3))
     by_mass = RegistrationProblem(source[None], reference[None], mass=mass)
-    matched, _ = pipeline.matched_points(source[None], by_mass, "mass")
+    matched, _ = matched_points(source[None], by_mass, "mass")
     carried = partial_wasserstein(reference, source, mass=2.0).source_share
     assert carried is not None and carried.tolist() in ([1, 0, 0, 1], [0, 0, 1, 1])
     assert matched.sum() == 2 and not bool(matched[0, 3])
     by_distance = RegistrationProblem(source[None], reference[None], distance=distance)
-    matched, _ = pipeline.matched_points(source[None], by_distance, "distance")
+    matched, _ = matched_points(source[None], by_distance, "distance")
     carried = partial_wasserstein(reference, source, distance=0.3).source_share
     assert carried is not None and carried.sum() == 1
     assert matched[0].tolist() == [True, True, True, False]

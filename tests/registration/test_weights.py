@@ -17,7 +17,8 @@ from pwan.normalisation import matches_whole_source, normalise
 from pwan.problem import RegistrationProblem
 from pwan.registration import coarse, pipeline
 from pwan.registration.flexibility import measure_fit
-from pwan.registration.pipeline import Registration, matched_points
+from pwan.registration.matched import matched_points
+from pwan.registration.pipeline import Registration
 from pwan.registration.presets import resolve_kind
 from pwan.registration.refinement import _nearest_residual
 from pwan.registration.settings import PaperSettings, PwanSettings

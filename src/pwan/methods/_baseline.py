@@ -17,7 +17,7 @@ from pwan.deformation.space import on_space
 from pwan.normalisation import Frame, Normalisation, normalise
 from pwan.problem import FAILED, OK, Observer, Progress, RegistrationProblem, RegistrationResult, SpaceMap, check_seeds
 from pwan.registration.game import ESCAPE
-from pwan.registration.pipeline import matched_points
+from pwan.registration.matched import matched_points
 from pwan.registration.presets import resolve_kind
 
 SMALL_PAIRS = 25_000_000  # a number for each pair of points takes 200 MB

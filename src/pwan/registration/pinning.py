@@ -25,7 +25,7 @@ from pwan.deformation.space import SpaceTransform
 from pwan.deformation.transform import take_rows
 from pwan.normalisation import extent
 from pwan.problem import OK, RegistrationProblem, RegistrationResult, SpaceMap
-from pwan.registration.pipeline import matched_points
+from pwan.registration.matched import matched_points
 from pwan.weights import median_spacing
 
 SAME = 1e-7  # of the RMS radius: places nearer than this are one place

@@ -11,18 +11,15 @@ from dataclasses import fields
 from typing import Any, Literal
 
 import torch
-from scipy.spatial import KDTree
 from torch import Tensor
 
 from pwan.deformation.kernels import KernelSum
-from pwan.deformation.normals import in_product
 from pwan.deformation.space import on_space
 from pwan.devices.ranks import Place
 from pwan.normalisation import EXTENT_RATIO, extent, matches_whole_source, normalise
 from pwan.problem import (
     FAILED,
     OK,
-    ROUNDED,
     Observer,
     Progress,
     RegistrationProblem,
@@ -30,15 +27,13 @@ from pwan.problem import (
     SpaceMap,
     check_seeds,
 )
-from pwan.registration.landmarks import Pull
+from pwan.registration.matched import matched_points
 from pwan.registration.potential import FoundPotential
 from pwan.registration.presets import resolve, resolve_kind, weigh_the_same
-from pwan.registration.refinement import NearestSettings, nearest_cost, nearest_point
+from pwan.registration.refining import refine
 from pwan.registration.settings import PwanSettings
-from pwan.registration.soft_assignment import soft_assignment
 from pwan.registration.solver import Solver
 from pwan.registration.state import of_problems
-from pwan.transport.objective import Kind, largest_share
 
 CASES = "all of the source matched by a reference as heavy, all by one of another weight, or a part of it"
 HISTORY = ("loss", "threshold", "gradient_norm")
@@ -124,7 +119,8 @@ class Registration:
         started = time.perf_counter()
         solver, transform, answer = self.solver, self.solver.setup.transform, self.solver.answer()
         threshold, transported = solver.evaluate(answer)
-        refined, words = self._refine(answer, transported)
+        loss = self._records[-1]["loss"].cpu() if self._records else None
+        refined, words = refine(solver, self.problem, self.soft, self.seeds, answer, transported, loss)
         transformed, affine, translation, displacement = self.frame.bring_back(
             self.input.source,
             transform.final_affine(refined),
@@ -165,79 +161,6 @@ class Registration:
             ],
         )
 
-    def _refine(self, answer: Tensor, transported: Tensor) -> tuple[Tensor, list[str]]:
-        """The refined parameters (B, P, D), and how each problem ended; ``transported`` (B,) is the mass PWAN
-        matched.
-        """
-        s, solver, setup = self.settings, self.solver, self.solver.setup
-        words = [
-            f"converged at step {at}" if at else f"took all {solver.steps_done} steps"
-            for at in solver.stopping.stopped_at.tolist()
-        ]
-        if s.refinement == "none":
-            return answer, words
-        if s.refinement == "nearest":
-            refined, said = self._nearest(answer)
-            return self._guarded(refined, answer), [
-                f"{word}; nearest refinement: {after}" for word, after in zip(words, said, strict=True)
-            ]
-        # of the distance type the refinement keeps as much of the source as PWAN matched
-        mass = transported if self.kind == "distance" else setup.mass
-        alone = solver.ranks.size == 1  # then all points are on the device as well
-        transform, reference = (
-            (solver.transform, solver.game.reference) if alone else (setup.transform, setup.reference)
-        )
-        mass = None if mass is None else mass.to(reference.device)
-        pull = Pull.of(self.problem, transform, reference, s.pull)
-        initial = answer.to(reference.device)
-        stiff = None if setup.rigidity is None else (setup.rigidity.to(reference.device), s.stiffness)
-        refined = soft_assignment(
-            transform,
-            initial,
-            reference,
-            mass,
-            self.soft,
-            self.seeds,
-            pull=pull,
-            weights=self.problem.masses,
-            stiff=stiff,
-            carried=setup.carried,
-        )
-        return self._guarded(refined.cpu(), answer), words
-
-    def _nearest(self, answer: Tensor) -> tuple[Tensor, list[str]]:
-        """The parameters (B, P, D) of the nearest refinement, and how it ended for each problem."""
-        setup = self.solver.setup
-        distance = setup.distance if self.kind == "distance" else None
-        whole, carried = setup.transform, setup.carried
-        whole.attributes = None if carried is None else carried.under(whole, answer)
-        refined, said = nearest_point(
-            whole,
-            setup.coherence,
-            answer,
-            setup.reference,
-            setup.mass,
-            distance,
-            NearestSettings.of_pwan(self.settings),
-            setup.landmarks,
-            setup.masses,
-        )
-        if self.settings.nearest_rule == "released" and self._records:
-            moved = whole.in_product(answer)
-            least = nearest_cost(moved, setup.reference, setup.mass, distance, setup.masses)
-            found = self._records[-1]["loss"].cpu() + (0.0 if distance is None else distance)
-            for k in torch.nonzero(least < found).flatten().tolist():
-                refined[k] = answer[k]
-                said[k] = (
-                    f"none: judged failed, as the released code does: the potential gives a discrepancy of "
-                    f"{float(found[k]):.3g}, more than the {float(least[k]):.3g} of the nearest points"
-                )
-        return refined, said
-
-    def _guarded(self, refined: Tensor, answer: Tensor) -> Tensor:
-        good = refined.isfinite().all(-1).all(-1) & (self.solver.diverged_at == 0).cpu()
-        return torch.where(good[:, None, None], refined, answer)
-
     def space_maps(self, parameters: Tensor) -> list[SpaceMap] | None:
         """The transforms with these parameters (B, P, D) as functions on space; None where V is free at each point."""
         setup, transform = self.solver.setup, self.solver.setup.transform
@@ -253,58 +176,6 @@ class Registration:
         bound: Literal["fold", "clamp", "none"] = "none" if self.kind == "complete" else self.settings.bound
         centre, scale = self.frame.reference_centre[k], float(self.frame.reference_scale[k])
         return FoundPotential(self.solver.potential(k), centre.clone(), scale, float(threshold), bound)
-
-
-def matched_points(
-    transformed: Tensor, problem: RegistrationProblem, kind: Kind, maps: Sequence[SpaceMap] | None = None
-) -> tuple[Tensor, Tensor]:
-    """Which points have a partner once the sets are aligned (appendix "Refinement": Nearest(m), or within h).
-
-    Of the mass type the points nearest to the other set that make up m, of the distance type those nearer than h, in
-    complete transport all; never a point without mass; bool (B, r), (B, q). Several may have the same partner, which an
-    optimal plan does not allow (``TransportResult.source_share``). Distances are in the product of space and
-    attributes, with normals as the maps turn them.
-    """
-    transformed, reference = in_product(problem, transformed, maps)
-    sides = (transformed, problem.source_weights), (reference, problem.reference_weights)
-    weights = [points.new_ones(points.shape[:2]) if given is None else given for points, given in sides]
-    if kind == "complete":
-        return weights[0] > 0, weights[1] > 0
-    out: tuple[list[Tensor], list[Tensor]] = ([], [])
-    for k, both in enumerate(zip(transformed, reference, strict=True)):
-        massive = [of_set[k] > 0 for of_set in weights]  # nothing is matched to a point without mass either
-        lengths: tuple[Tensor, Tensor] | None = None
-        for side in (0, 1):
-            each = weights[side][k]
-            if problem.mass is not None and _counts_all(problem.mass[k], each):
-                out[side].append(massive[side])
-                continue
-            lengths = lengths or _to_each_other(both, massive)
-            if problem.distance is not None:
-                out[side].append((lengths[side] < problem.distance[k]) & massive[side])
-                continue
-            assert problem.mass is not None
-            share = largest_share(-lengths[side][None], problem.mass[k : k + 1], each[None])[0]
-            out[side].append(share > (1 - ROUNDED) * each)  # a point that counts in part is matched
-    return torch.stack(out[0]), torch.stack(out[1])
-
-
-def _counts_all(mass: Tensor, each: Tensor) -> bool:
-    """Whether the mass is all of the points' weights (n,): the last of them counts as matched too."""
-    return bool(each.sum() - mass <= ROUNDED * each[each > 0].min())
-
-
-def _to_each_other(both: tuple[Tensor, Tensor], massive: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-    """From each point with mass of both sets, (r, D) and (q, D), to the nearest one with mass of the other set: (r,)
-    and (q,); infinite for the others."""
-    rows = [torch.nonzero(of_set).flatten().numpy() for of_set in massive]
-    trees = [KDTree(points.numpy()[own]) for points, own in zip(both, rows, strict=True)]
-    lengths = (torch.full_like(both[0][:, 0], torch.inf), torch.full_like(both[1][:, 0], torch.inf))
-    for side in (0, 1):
-        order = trees[side].indices  # neighbours one after the other: large trees stay in the cache
-        asked = trees[side].data[order]
-        lengths[side][torch.from_numpy(rows[side][order])] = torch.from_numpy(trees[1 - side].query(asked)[0])
-    return lengths
 
 
 def register(
