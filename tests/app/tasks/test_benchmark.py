@@ -111,6 +111,13 @@ def test_known_trials_of_the_same_settings_count_as_done(tmp_path, capsys):
     assert (outcome.ran, len(read_rows(tmp_path / "one"))) == (0, 1)
 
 
+def test_known_trials_stand_in_the_order_of_the_methods(tmp_path):
+    run(tmp_path / "elsewhere", shifting(), trials=2)
+    mine = shifting("mine", shift=0.1)
+    run(tmp_path / "here", mine, shifting(), trials=2, known=tmp_path / "elsewhere" / "rows.jsonl")
+    assert [row["method"] for row in read_rows(tmp_path / "here")] == ["mine", "mine", "shifting", "shifting"]
+
+
 def test_known_trials_of_other_settings_are_run_and_it_is_said(tmp_path, capsys):
     run(tmp_path / "elsewhere", shifting(shift=0.1), trials=2)
     known = tmp_path / "elsewhere" / "rows.jsonl"

@@ -105,8 +105,7 @@ def run_cell(
     outcomes: list[Outcome] = []
     with RowFile(folder) as rows:
         jobs = [Job(cell, entry, shape, folder, rows, trainer, used[entry.name]) for entry in entries]
-        if known is not None:
-            print(_take_over(known, jobs, trials, first, rows))
+        taken = {} if known is None else _known_trials(known, jobs, trials, first, rows)
         remove_halves(folder)
         shown = Shown(folder)
         (folder / OUTCOMES).unlink(missing_ok=True)
@@ -114,6 +113,8 @@ def run_cell(
         try:
             for job in jobs:
                 name = job.entry.name
+                for row in taken.get(job.settings, []):
+                    rows.append(row)
                 outcome = job.run(trials, workers, retry_failed)
                 outcomes.append(outcome)
                 done = job.finished()
@@ -147,12 +148,13 @@ def run_cell(
     return outcomes
 
 
-def _take_over(known: Path, jobs: Sequence[Job], trials: int, first: RegistrationProblem, rows: RowFile) -> str:
-    """Append those known rows that these jobs would have to run, and say how many they are."""
+def _known_trials(
+    known: Path, jobs: Sequence[Job], trials: int, first: RegistrationProblem, rows: RowFile
+) -> dict[str, list[Row]]:
+    """The known rows that these jobs would have to run, by their settings; says how many they are."""
     found = read_packed(known)
-    settings = {job.settings for job in jobs}
-    here = {(row["settings"], row["trial"]) for row in rows.rows}
-    fitting = [row for row in found if row["settings"] in settings and row["trial"] < trials]
+    taken: dict[str, list[Row]] = {job.settings: [] for job in jobs}
+    fitting = [row for row in found if row["settings"] in taken and row["trial"] < trials]
     assert first.truth is not None
     initial = float(mean_squared_error(first.source, first.truth)[0])
     for row in fitting:
@@ -161,12 +163,15 @@ def _take_over(known: Path, jobs: Sequence[Job], trials: int, first: Registratio
                 f"trial 0 in {known} began with the error {row['mse_initial']:.6g}, here it begins with {initial:.6g}: "
                 "it is another problem, by another version of the shape or of the synthesis; run without options.known"
             )
+    here = {(row["settings"], row["trial"]) for row in rows.rows}
     new = [row for row in fitting if (row["settings"], row["trial"]) not in here]
     for row in new:
-        rows.append(row)
+        taken[row["settings"]].append(row)
     if fitting:
-        return f"{len(new)} trials taken over from {known}"
-    return f"none of the {len(found)} trials in {known} is of this cell, these methods and their settings; all are run"
+        print(f"{len(new)} trials taken over from {known}")
+    else:
+        print(f"none of the {len(found)} trials in {known} is of this cell, these methods and settings; all are run")
+    return taken
 
 
 def _draw(job: Job, done: list[Row], pictures: Sequence[str], shown: Shown, *, fresh: bool) -> dict[str, Path]:
