@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from pwan.bench.rows import NAME, PACKED
 from pwan.bench.settings import PICTURES
 
 
@@ -41,5 +40,6 @@ class Settings:
         """
         if self.known is not None and not Path(self.known).is_file():
             raise ValueError(
-                f"options.known must name a file of trials ({PACKED} or {NAME}), but there is no file {self.known}"
+                "options.known must name a file of trials, as rows.jsonl of a folder of results, but there is no file "
+                f"{self.known}"
             )
