@@ -141,5 +141,7 @@ def _parsed(data: bytes, path: Path) -> tuple[list[Row], int]:
             rows.append(row)
             length += len(line)
         elif number < len(lines):
-            raise ValueError(f"line {number} of {path} is not a result row; remove the line and run again")
+            raise ValueError(
+                f"line {number} of {path} is not a result row; remove the line, or name another file, and run again"
+            )
     return rows, length

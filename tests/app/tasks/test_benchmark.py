@@ -136,6 +136,14 @@ def test_known_trials_of_another_problem_are_refused_before_anything_runs(tmp_pa
     assert read_rows(tmp_path / "here") == []
 
 
+def test_a_file_of_something_else_is_refused_and_nothing_is_left(tmp_path):
+    other = tmp_path / "results.csv"
+    other.write_text("experiment,mse\nnoise_bunny,0.003\n")
+    with pytest.raises(ValueError, match="line 1 of .*results.csv is not a result row; .*name another file"):
+        run(tmp_path / "here", shifting(), known=other)
+    assert not (tmp_path / "here").exists()
+
+
 def test_a_file_of_known_trials_that_is_not_there_is_refused(tmp_path):
     with pytest.raises(ValueError, match="options.known must name a file of trials"):
         benchmark.Settings(known=str(tmp_path / "rows.jsonl")).check_files()

@@ -103,9 +103,10 @@ def run_cell(
     used = {entry.name: entry.resolved(first) for entry in entries}
     nodes = {entry.name: {"method": entry.method, **used[entry.name]} for entry in entries}
     outcomes: list[Outcome] = []
+    found = [] if known is None else read_packed(known)
     with RowFile(folder) as rows:
         jobs = [Job(cell, entry, shape, folder, rows, trainer, used[entry.name]) for entry in entries]
-        taken = {} if known is None else _known_trials(known, jobs, trials, first, rows)
+        taken = {} if known is None else _known_trials(known, found, jobs, trials, first, rows)
         remove_halves(folder)
         shown = Shown(folder)
         (folder / OUTCOMES).unlink(missing_ok=True)
@@ -149,10 +150,9 @@ def run_cell(
 
 
 def _known_trials(
-    known: Path, jobs: Sequence[Job], trials: int, first: RegistrationProblem, rows: RowFile
+    known: Path, found: list[Row], jobs: Sequence[Job], trials: int, first: RegistrationProblem, rows: RowFile
 ) -> dict[str, list[Row]]:
-    """The known rows that these jobs would have to run, by their settings; says how many they are."""
-    found = read_packed(known)
+    """Of the rows found in a file those that these jobs would run, by their settings; says how many they are."""
     taken: dict[str, list[Row]] = {job.settings: [] for job in jobs}
     fitting = [row for row in found if row["settings"] in taken and row["trial"] < trials]
     assert first.truth is not None
