@@ -170,7 +170,7 @@ def _known_trials(
     if fitting:
         print(f"{len(new)} trials taken over from {known}")
     else:
-        print(f"none of the {len(found)} trials in {known} is of this cell, these methods and settings; all are run")
+        print(f"none of the {len(found)} trials in {known} is of this cell, these methods and settings")
     return taken
 
 
