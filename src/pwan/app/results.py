@@ -16,10 +16,10 @@ from omegaconf import OmegaConf
 from pwan import shapes
 from pwan.bench.cell import AXES, Cell
 from pwan.bench.rows import NAME as ROWS
-from pwan.bench.rows import Row, read_rows
+from pwan.bench.rows import Row, check_same_problem, read_rows
 from pwan.bench.summary import NAME as SUMMARY
 from pwan.bench.summary import completed
-from pwan.problem import OK, mean_squared_error
+from pwan.problem import OK
 from pwan.synthesis import SynthesisSettings, make_problem
 
 FIGURES = "report_figures"
@@ -184,13 +184,8 @@ def remade_problem(row: Row) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     cell = Cell(row["experiment"], row["shape"], row["shape_source"], SynthesisSettings(**synthesis), int(row["seed"]))
     shape = shapes.load(cell.shape, cell.shape_source)
     problem = make_problem(shape, cell.synthesis, seed=cell.seed, trials=[int(row["trial"])])
+    check_same_problem(row, problem, "the results")
     assert problem.truth is not None
-    initial = float(mean_squared_error(problem.source, problem.truth)[0])
-    if not np.isclose(initial, row["mse_initial"], rtol=1e-6):
-        raise ValueError(
-            f"the problem made again has the initial MSE {initial:.6g}, the row {row['mse_initial']:.6g}; the row "
-            "comes from another version of the problems or of the shape"
-        )
     return problem.source[0].numpy(), problem.reference[0].numpy(), problem.truth[0].numpy()
 
 

@@ -18,6 +18,7 @@ import torch
 
 import pwan
 from pwan.files import in_one_move, naming
+from pwan.problem import RegistrationProblem, mean_squared_error
 
 Row = dict[str, Any]
 NAME = "rows.jsonl"
@@ -97,6 +98,21 @@ def write_packed(rows: Iterable[Row], path: Path) -> None:
 def newest(rows: Iterable[Row]) -> list[Row]:
     """The last row of each (settings, trial), so that a trial that was run again counts once."""
     return list({(row["settings"], row["trial"]): row for row in rows}.values())
+
+
+def check_same_problem(row: Row, problem: RegistrationProblem, where: str) -> None:
+    """Refuse a row whose trial did not begin where the first problem of a batch begins.
+
+    Raises:
+        ValueError: their initial errors differ; ``where`` says in the sentence where the row comes from.
+    """
+    assert problem.truth is not None
+    initial = float(mean_squared_error(problem.source, problem.truth)[0])
+    if not np.isclose(row["mse_initial"], initial, rtol=1e-6):
+        raise ValueError(
+            f"trial {row['trial']} in {where} began with the MSE {row['mse_initial']:.6g}, made again it begins with "
+            f"{initial:.6g}: it is another problem, by another version of the shape or of the synthesis"
+        )
 
 
 def save_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:

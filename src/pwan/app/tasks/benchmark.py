@@ -8,7 +8,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from pwan import shapes
@@ -19,12 +18,12 @@ from pwan.bench.cell import Cell, MethodEntry
 from pwan.bench.curves import median_curves
 from pwan.bench.job import Job, Outcome
 from pwan.bench.pictures import EXAMPLE, Shown, course, example, kept_curves, worst_median_best
-from pwan.bench.rows import Row, RowFile, read_packed, read_rows, remove_halves
+from pwan.bench.rows import Row, RowFile, check_same_problem, read_packed, read_rows, remove_halves
 from pwan.bench.settings import LOOP, TrackingSettings, TrainerSettings
 from pwan.bench.summary import summarise, table, write_paired, write_summary
 from pwan.bench.tracking import WORST_MEDIAN_BEST, is_tracked, is_wanted, track
 from pwan.files import save_text
-from pwan.problem import RegistrationProblem, mean_squared_error
+from pwan.problem import RegistrationProblem
 from pwan.synthesis import make_problem
 
 OUTCOMES = "last_run.json"
@@ -155,14 +154,9 @@ def _known_trials(
     """Of the rows found in a file those that these jobs would run, by their settings; says how many they are."""
     taken: dict[str, list[Row]] = {job.settings: [] for job in jobs}
     fitting = [row for row in found if row["settings"] in taken and row["trial"] < trials]
-    assert first.truth is not None
-    initial = float(mean_squared_error(first.source, first.truth)[0])
     for row in fitting:
-        if row["trial"] == 0 and not np.isclose(row["mse_initial"], initial, rtol=1e-6):
-            raise ValueError(
-                f"trial 0 in {known} began with the error {row['mse_initial']:.6g}, here it begins with {initial:.6g}: "
-                "it is another problem, by another version of the shape or of the synthesis; run without options.known"
-            )
+        if row["trial"] == 0:
+            check_same_problem(row, first, f"{known}, given as options.known,")
     here = {(row["settings"], row["trial"]) for row in rows.rows}
     new = [row for row in fitting if (row["settings"], row["trial"]) not in here]
     for row in new:
