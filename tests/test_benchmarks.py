@@ -13,6 +13,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from pwan import shapes
+from pwan.choices import ACCURACY_SHAPES
 from pwan.synthesis import SynthesisSettings
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
@@ -136,6 +137,27 @@ def test_claims_that_no_experiment_answers(
     lines = [line.split(" | ") for line in capsys.readouterr().out.splitlines()]
     assert [line[1][:8] for line in lines if line[0].startswith("| **")] == ["18 of 18", "21 of 21"]
     assert all(len(line) == 3 for line in lines[2:])
+
+
+@pytest.mark.parametrize("name", [f"{kind}_{shape}" for kind in ("noise", "partial") for shape in ACCURACY_SHAPES])
+def test_tables_of_the_accuracy_figures_are_those_of_the_summaries(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    tables = script("readme_tables", monkeypatch)
+    folder = FOLDER.parent / "experiments" / name
+    text = (folder / "README.md").read_text()
+    for results in sorted(folder.glob("results*.csv")):
+        suffix = results.stem.removeprefix("results")
+        tables.main([str(folder), f"--suffix={suffix}"])
+        medians, _, won = capsys.readouterr().out.partition("\n")[2].partition("\n\n")
+        assert medians.strip() in text
+        assert suffix or (won and won in text)  # shares won beside the method as published are told in words
+
+
+def test_numbers_of_the_tables_have_two_digits(monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = script("readme_tables", monkeypatch)
+    numbers = [0.00004, 0.000512, 0.0010, 0.1, 0.36, 1.25, 12.0]
+    assert [tables.number(x) for x in numbers] == ["0.000040", "0.00051", "0.0010", "0.10", "0.36", "1.2", "12"]
 
 
 def test_claims_about_what_a_finished_trial_kept(
