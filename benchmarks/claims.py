@@ -190,7 +190,9 @@ def read_cells(folders: Sequence[str], names: dict[str, str], source: str) -> pd
     found = []
     for folder, (shape, name) in product(folders, names.items()):
         at = Path(folder) / name
-        for path in sorted(chain(at.glob("results*.csv"), at.glob("*/summary.csv"))):
+        # results_as_published.csv has the same cells once more, of fewer trials
+        kept = (path for path in (at / "results.csv", at / "results_packaged.csv") if path.exists())
+        for path in sorted(chain(kept, at.glob("*/summary.csv"))):
             rows = pd.read_csv(path)
             found.append(rows[rows.shape_source == source].assign(shape=shape))
     if not found:

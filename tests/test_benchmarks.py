@@ -134,7 +134,9 @@ def test_claims_that_no_experiment_answers(
     source, reference = claims.partners(shapes.load("torus"), SynthesisSettings(points=400, keep=0.7), seed=0, trial=0)
     assert len(source) == len(reference) == 280 and 0.5 < source.mean() < 1 and 0.5 < reference.mean() < 1
     claims.main(["cells", str(FOLDER.parent / "experiments"), str(tmp_path)])
-    lines = [line.split(" | ") for line in capsys.readouterr().out.splitlines()]
+    said = capsys.readouterr().out
+    assert said in (FOLDER.parent / "experiments" / "README.md").read_text()  # "The 39 cells in numbers"
+    lines = [line.split(" | ") for line in said.splitlines()]
     assert [line[1][:8] for line in lines if line[0].startswith("| **")] == ["18 of 18", "21 of 21"]
     assert all(len(line) == 3 for line in lines[2:])
 
