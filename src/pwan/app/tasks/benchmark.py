@@ -112,31 +112,12 @@ def run_cell(
         write_config(folder, {**config, "method": nodes})
         try:
             for job in jobs:
-                name = job.entry.name
                 for row in taken.get(job.settings, []):
                     rows.append(row)
                 outcome = job.run(trials, workers, retry_failed)
                 outcomes.append(outcome)
-                done = job.finished()
-                if not done:
-                    continue
-                drawn = _draw(job, done, pictures, shown, fresh=bool(outcome.ran))
-                if outcome.ran:
-                    write_summary(folder, read_rows(folder))
-                if is_wanted(tracking) and (outcome.ran or not is_tracked(folder, job.settings)):
-                    line = summarise(done).iloc[0]
-                    track(
-                        folder,
-                        tracking,
-                        config={**config, "method": {name: nodes[name]}},
-                        experiment=cell.experiment,
-                        method=name,
-                        rows=pd.DataFrame(done),
-                        summary=line.to_dict(),
-                        curves=median_curves(kept_curves(job, done)),
-                        figures=drawn,
-                        failed=bool(outcome.error),
-                    )
+                node = {job.entry.name: nodes[job.entry.name]}
+                _show(job, outcome, pictures, shown, tracking, {**config, "method": node})
             if "example" in pictures:
                 ran = any(outcome.ran for outcome in outcomes)
                 drawing = example([(job, job.finished()) for job in jobs])
@@ -166,6 +147,36 @@ def _known_trials(
     else:
         print(f"none of the {len(found)} trials in {known} is of this cell, these methods and settings")
     return taken
+
+
+def _show(
+    job: Job,
+    outcome: Outcome,
+    pictures: Sequence[str],
+    shown: Shown,
+    tracking: TrackingSettings,
+    config: Mapping[str, Any],
+) -> None:
+    """Pictures, summary and W&B run of one method's finished trials, as far as they are wanted and not yet there."""
+    done = job.finished()
+    if not done:
+        return
+    drawn = _draw(job, done, pictures, shown, fresh=bool(outcome.ran))
+    if outcome.ran:
+        write_summary(shown.folder, read_rows(shown.folder))
+    if is_wanted(tracking) and (outcome.ran or not is_tracked(shown.folder, job.settings)):
+        track(
+            shown.folder,
+            tracking,
+            config=config,
+            experiment=job.cell.experiment,
+            method=job.entry.name,
+            rows=pd.DataFrame(done),
+            summary=summarise(done).iloc[0].to_dict(),
+            curves=median_curves(kept_curves(job, done)),
+            figures=drawn,
+            failed=bool(outcome.error),
+        )
 
 
 def _draw(job: Job, done: list[Row], pictures: Sequence[str], shown: Shown, *, fresh: bool) -> dict[str, Path]:
