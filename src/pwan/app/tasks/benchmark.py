@@ -23,7 +23,6 @@ from pwan.bench.settings import LOOP, TrackingSettings, TrainerSettings
 from pwan.bench.summary import summarise, table, write_paired, write_summary
 from pwan.bench.tracking import WORST_MEDIAN_BEST, is_tracked, is_wanted, track
 from pwan.files import save_text
-from pwan.problem import RegistrationProblem
 from pwan.synthesis import make_problem
 
 OUTCOMES = "last_run.json"
@@ -105,7 +104,7 @@ def run_cell(
     found = [] if known is None else read_packed(known)
     with RowFile(folder) as rows:
         jobs = [Job(cell, entry, shape, folder, rows, trainer, used[entry.name]) for entry in entries]
-        taken = {} if known is None else _known_trials(known, found, jobs, trials, first, rows)
+        taken = {} if known is None else _known_trials(known, found, jobs, trials, rows)
         remove_halves(folder)
         shown = Shown(folder)
         (folder / OUTCOMES).unlink(missing_ok=True)
@@ -130,14 +129,16 @@ def run_cell(
 
 
 def _known_trials(
-    known: Path, found: list[Row], jobs: Sequence[Job], trials: int, first: RegistrationProblem, rows: RowFile
+    known: Path, found: list[Row], jobs: Sequence[Job], trials: int, rows: RowFile
 ) -> dict[str, list[Row]]:
     """Of the rows found in a file those that these jobs would run, by their settings; says how many they are."""
     taken: dict[str, list[Row]] = {job.settings: [] for job in jobs}
     fitting = [row for row in found if row["settings"] in taken and row["trial"] < trials]
+    lowest = min((row["trial"] for row in fitting), default=0)
+    problem = jobs[0].problem([lowest])
     for row in fitting:
-        if row["trial"] == 0:
-            check_same_problem(row, first, f"{known}, given as options.known,")
+        if row["trial"] == lowest:
+            check_same_problem(row, problem, f"{known}, given as options.known,")
     here = {(row["settings"], row["trial"]) for row in rows.rows}
     new = [row for row in fitting if (row["settings"], row["trial"]) not in here]
     for row in new:
