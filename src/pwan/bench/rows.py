@@ -111,7 +111,8 @@ def check_same_problem(row: Row, problem: RegistrationProblem, where: str) -> No
     if not np.isclose(row["mse_initial"], initial, rtol=1e-6):
         raise ValueError(
             f"trial {row['trial']} in {where} began with the MSE {row['mse_initial']:.6g}, made again it begins with "
-            f"{initial:.6g}: it is another problem, by another version of the shape or of the synthesis"
+            f"{initial:.6g}: it is another problem, by another version of the problems or of the shape; leave it out, "
+            "or run it again"
         )
 
 

@@ -252,7 +252,7 @@ def test_without_points_the_page_says_why_there_is_no_view(root):
 def test_a_problem_that_cannot_be_made_again_is_told(root):
     for path in (root / "sweep").glob("*/rows.jsonl"):
         path.write_text(path.read_text().replace('"mse_initial": 0.', '"mse_initial": 1.'))
-    assert "it is another problem, by another version" in page_of(root)
+    assert "another version of the problems" in page_of(root)
 
 
 def test_damaged_or_missing_results_are_told_in_a_sentence(root, capsys):

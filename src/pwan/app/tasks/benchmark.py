@@ -134,11 +134,12 @@ def _known_trials(
     """Of the rows found in a file those that these jobs would run, by their settings; says how many they are."""
     taken: dict[str, list[Row]] = {job.settings: [] for job in jobs}
     fitting = [row for row in found if row["settings"] in taken and row["trial"] < trials]
-    lowest = min((row["trial"] for row in fitting), default=0)
-    problem = jobs[0].problem([lowest])
-    for row in fitting:
-        if row["trial"] == lowest:
-            check_same_problem(row, problem, f"{known}, given as options.known,")
+    if fitting:
+        lowest = min(row["trial"] for row in fitting)
+        problem = jobs[0].problem([lowest])
+        for row in fitting:
+            if row["trial"] == lowest:
+                check_same_problem(row, problem, f"{known}, given as options.known,")
     here = {(row["settings"], row["trial"]) for row in rows.rows}
     new = [row for row in fitting if (row["settings"], row["trial"]) not in here]
     for row in new:
