@@ -354,6 +354,10 @@ BAD = {
         lambda s, r: register(SimpleNamespace(vertices=s, faces=np.array([[0, 1, 48]])), r, source_weights="even"),
         "face 0 of source_faces names the points .0, 1, 48.",
     ),
+    "faces of another batch": (
+        lambda s, r: register(np.stack([s] * 3), np.stack([r] * 3), source_faces=np.array([[[0, 1, 2]]] * 2)),
+        r"source_faces must be int64 of shape .3, F, 3.*got torch.int64 of shape .2, 1, 3.",
+    ),
     "mass a word": (lambda s, r: register(s, r, mass="many"), "mass must be a number"),
     "batch sizes, auto": (
         lambda s, r: register(np.stack([s] * 2), np.stack([r] * 3), mass="auto"),
@@ -385,6 +389,20 @@ def test_bad_input_is_a_sentence(pair: tuple[np.ndarray, np.ndarray], case: str)
     call, words = BAD[case]
     with pytest.raises(ValueError, match=words):
         call(*pair)
+
+
+def test_numbers_of_numpy_are_numbers(pair: tuple[np.ndarray, np.ndarray]) -> None:
+    numbers: dict[str, Any] = {"steps": np.int64(4), "pull": np.float32(1.0), "seed": np.int64(3)}
+    result = register(*pair, mass=np.float32(30), **{**FAST, **numbers})
+    np.testing.assert_array_equal(result.transformed, register(*pair, mass=30, seed=3, pull=1.0, **FAST).transformed)
+
+
+def test_a_result_of_any_kind_of_tensor_is_judged_and_drawn(pair: tuple[np.ndarray, np.ndarray]) -> None:
+    source, reference = (torch.from_numpy(points) for points in pair)
+    half = register(source.bfloat16(), reference, **FAST)
+    assert 0 <= half.confidence <= 1 and half._repr_html_()
+    batch: Any = [source.clone().requires_grad_(), source.clone()]
+    assert len(register(batch, torch.stack((reference,) * 2), **FAST).confidence) == 2
 
 
 def test_collinear_and_coplanar_points_work(pair: tuple[np.ndarray, np.ndarray]) -> None:

@@ -7,7 +7,14 @@ import pytest
 import torch
 
 from pwan import shapes
-from pwan.weights import even_weights, own_dimension, weighted_median, weighted_quantile, weights_of_rows
+from pwan.weights import (
+    even_weights,
+    median_spacing,
+    own_dimension,
+    weighted_median,
+    weighted_quantile,
+    weights_of_rows,
+)
 
 
 def sphere(low: int, high: int) -> np.ndarray:
@@ -125,3 +132,9 @@ def test_rows_carry_their_share_of_the_mass() -> None:
     torch.testing.assert_close(weights_of_rows(weights, rows), expected)
     ones = torch.ones(2, 6, dtype=torch.float64)
     assert torch.equal(weights_of_rows(ones, rows), ones[:, :2])
+
+
+def test_the_spacing_of_a_mesh_that_repeats_its_vertices_is_that_of_its_places() -> None:
+    line = np.stack((np.arange(20.0), np.zeros(20)), -1)
+    assert median_spacing(line) == median_spacing(np.repeat(line, 2, axis=0)) == 1.0
+    assert median_spacing(np.repeat(line, 3, axis=0), np.full(60, 0.2)) == 1.0

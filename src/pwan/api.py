@@ -135,9 +135,10 @@ class Registered(RegistrationResult[Array], Generic[Array]):
 
     def _drawn(self, problem: int) -> list[np.ndarray]:
         """source, reference, transformed (N, D) each, matched and reference_matched (N,) of one problem."""
-        dimensions = {"source": 2, "reference": 2, "transformed": 2, "matched": 1, "reference_matched": 1}
-        arrays = [(to_numpy(getattr(self, name)), single) for name, single in dimensions.items()]
-        return [array if array.ndim == single else array[problem] for array, single in arrays]
+        sets = [real_array(name, getattr(self, name)) for name in ("source", "reference")]
+        sets += [to_numpy(getattr(self, name)) for name in ("transformed", "matched", "reference_matched")]
+        single = sets[-1].ndim == 1
+        return [of if single else of[problem] for of in sets]
 
 
 @overload
@@ -291,6 +292,9 @@ def register(
         >>> result.transformed, result.matched, result.status
     """
     check_names(method, options)
+    if not isinstance(seed, (int, np.integer)) or isinstance(seed, bool):
+        raise ValueError(f"seed must be a whole number, got {seed!r}")
+    seed = int(seed)
     chosen = methods.settings(method, options, over=settings)
     faces = (faces_of("source", source, source_faces), faces_of("reference", reference, reference_faces))
     source, reference = points_of(source), points_of(reference)
@@ -302,8 +306,8 @@ def register(
     single = y.ndim == 2
     y, x = (y[None], x[None]) if single else (y, x)
     y_faces, x_faces = (
-        None if f is None else f.expand(len(points), -1, -1) for f, points in zip(faces, (y, x), strict=True)
-    )
+        f if f is None or len(f) > 1 else f.expand(len(points), -1, -1) for f, points in zip(faces, (y, x), strict=True)
+    )  # of one mesh for all problems; the problem refuses another number
     there = None if guess is None else to_points("guess", points_of(guess))
     there = there[None] if there is not None and there.ndim == 2 else there
     problem = RegistrationProblem(y, x, source_faces=y_faces, reference_faces=x_faces, guess=there)  # checks them
@@ -339,7 +343,7 @@ def register(
     return registered
 
 
-def _limited(problem: RegistrationProblem, mass: Any, distance: Any, seed: Any) -> RegistrationProblem:
+def _limited(problem: RegistrationProblem, mass: Any, distance: Any, seed: int) -> RegistrationProblem:
     """The problem with the limits of ``register``, its mass estimated where that is asked for.
 
     Raises:
@@ -347,13 +351,11 @@ def _limited(problem: RegistrationProblem, mass: Any, distance: Any, seed: Any) 
     """
     if mass is not None and distance is not None:
         raise ValueError("give mass (how many points are matched) or distance (how far), not both")
-    if not isinstance(seed, (int, np.integer)) or isinstance(seed, bool):
-        raise ValueError(f"seed must be a whole number, got {seed!r}")
     count = len(problem)
     if isinstance(mass, str):
         if mass != "auto":
             raise ValueError(f'mass must be a number, one for each problem, or "auto", got {mass!r}')
-        mass = [_estimated(problem.select([k]), int(seed)) for k in range(count)]
+        mass = [_estimated(problem.select([k]), seed) for k in range(count)]
     return replace(problem, mass=_numbers("mass", mass, count), distance=_numbers("distance", distance, count))
 
 

@@ -130,15 +130,7 @@ class RegistrationProblem:
             )
         if self.landmarks.dtype != torch.int64:
             raise ValueError(f"landmarks must be whole numbers (int64), rows of both sets; got {self.landmarks.dtype}")
-        for side, (name, count) in enumerate((("source", r), ("reference", q))):
-            wrong = torch.nonzero((self.landmarks[..., side] < 0) | (self.landmarks[..., side] >= count))
-            if len(wrong):
-                k, row = wrong[0].tolist()
-                raise ValueError(
-                    f"landmark {row}{f' of problem {k}' if b > 1 else ''} names row "
-                    f"{int(self.landmarks[k, row, side])} of the {name}, whose rows are 0 to {count - 1}; correct it "
-                    "(rows count from 0)"
-                )
+        check_rows(self.landmarks, (r, q))
         if weights is None:
             return
         if weights.shape != self.landmarks.shape[:2] or weights.dtype != torch.float64:
@@ -299,6 +291,23 @@ def mean_squared_error(points: Tensor, truth: Tensor) -> Tensor:
     return (points - truth).square().sum(-1).mean(-1)  # (B,)
 
 
+def check_rows(landmarks: Tensor, counts: tuple[int, int]) -> None:
+    """Refuse landmarks (B, L, 2) that name other rows than those of so many points of the source and of the reference.
+
+    Raises:
+        ValueError: such a landmark.
+    """
+    for side, (name, count) in enumerate(zip(("source", "reference"), counts, strict=True)):
+        wrong = torch.nonzero((landmarks[..., side] < 0) | (landmarks[..., side] >= count))
+        if len(wrong):
+            k, row = wrong[0].tolist()
+            raise ValueError(
+                f"landmark {row}{f' of problem {k}' if len(landmarks) > 1 else ''} names row "
+                f"{int(landmarks[k, row, side])} of the {name}, whose rows are 0 to {count - 1}; correct it "
+                "(rows count from 0)"
+            )
+
+
 def _total(points: Tensor, weights: Tensor | None) -> Tensor:
     if weights is None:
         return points.new_full(points.shape[:1], float(points.shape[1]))
@@ -323,6 +332,13 @@ def _check_weights(name: str, weights: Tensor | None, points: Tensor) -> None:
         )
     if not bool((weights.sum(1) > 0).all()):
         raise ValueError(f"{name} must not all be zero, since then there is nothing to match; give 1 for each point")
+    massive = (weights > 0)[..., None]
+    apart = (points - points.masked_fill(~massive, torch.inf).amin(1, keepdim=True)) * massive  # (B, N, D)
+    if bool((apart.amax((1, 2)) == 0).any()):
+        raise ValueError(
+            f"{name} leave mass at a single place, and a registration needs points that differ; give more points a "
+            "weight above zero"
+        )
 
 
 def _check_faces(name: str, faces: Tensor, problems: int, points: int) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import math
+import numbers
+import os
 import typing
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,21 +23,31 @@ def build_settings(cls: type, options: Mapping[str, Any], *, owner: str) -> Any:
     Raises:
         ValueError: an option that does not exist or has the wrong type or value; names the owner and the key.
     """
-    hints = typing.get_type_hints(cls)
     fields = [f.name for f in dataclasses.fields(cls)]
-    values = {}
-    for key, value in options.items():
+    for key in options:
         if key not in fields:
             raise ValueError(f"{owner} has no setting {key!r}{nearest(key, fields)}; it has {', '.join(fields)}")
-        try:
-            values[key] = _convert(hints[key], value)
-        except (TypeError, ValueError):
-            raise ValueError(f"{owner}: {key} must be {_describe(hints[key])}, got {value!r}") from None
+    try:
+        values = _converted(cls, options)
+    except ValueError as error:
+        raise ValueError(f"{owner}: {error}") from None
     try:
         return cls(**values)
     except ValueError as error:  # a range check of the dataclass itself
         said = str(error).removeprefix(f"{owner}: ")  # of settings within these that have the same owner
         raise ValueError(f"{owner}: {said}") from None
+
+
+def convert_fields(settings: Any) -> None:
+    """Give each field of a settings object, which may be frozen, the type that it says; for classes that a program
+    makes itself.
+
+    Raises:
+        ValueError: a value of the wrong type; names the field.
+    """
+    given = {f.name: getattr(settings, f.name) for f in dataclasses.fields(settings)}
+    for name, value in _converted(type(settings), given).items():
+        object.__setattr__(settings, name, value)
 
 
 def check_ranges(
@@ -70,6 +82,18 @@ def nearest(word: str, choices: Sequence[str]) -> str:
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 
+def _converted(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values by the names of the dataclass's fields, of the types that it says."""
+    hints = typing.get_type_hints(cls)
+    out = {}
+    for key, value in values.items():
+        try:
+            out[key] = _convert(hints[key], value)
+        except (TypeError, ValueError):
+            raise ValueError(f"{key} must be {_describe(hints[key])}, got {value!r}") from None
+    return out
+
+
 def _convert(hint: Any, value: Any) -> Any:
     """The value as the type hint wants it; raises TypeError or ValueError where it does not fit."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
@@ -82,7 +106,7 @@ def _convert(hint: Any, value: Any) -> Any:
             raise TypeError
         return tuple(_convert(arguments[0], v) for v in value)
     if origin is dict:
-        return dict(value)
+        return {name: _plain(one) for name, one in dict(value).items()}
     if arguments:  # a union, the only other generic in use
         for argument in sorted(arguments, key=lambda a: a is not type(None)):
             try:
@@ -94,11 +118,27 @@ def _convert(hint: Any, value: Any) -> Any:
         if value is not None:
             raise TypeError
         return None
+    value = _plain(value)
     if hint is float and isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)
     if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
         raise TypeError
     return value
+
+
+def _plain(value: Any) -> Any:
+    """Numbers of numpy as Python's and paths as text, also in lists and mappings, so that settings can be written."""
+    if isinstance(value, Mapping):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_plain(one) for one in value)
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    if isinstance(value, numbers.Real):
+        return float(value)
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
 def _describe(hint: Any) -> str:

@@ -71,9 +71,12 @@ def to_weights(name: str, given: Any, points: Tensor, faces: Tensor | None) -> T
 
 
 def median_spacing(points: np.ndarray, weights: np.ndarray | None = None) -> float:
-    """The median distance of points (N, D) to their nearest other one; by weights (N,), where they have some."""
+    """The median distance of points (N, D) to the nearest other place that holds one; by weights (N,), where they have
+    some. A mesh may repeat its vertices."""
     some = slice(None, None, max(1, len(points) // SPACED))
     lengths = KDTree(points).query(points[some], 2)[0][:, 1]
+    if not lengths.all():
+        lengths = KDTree(np.unique(points, axis=0)).query(points[some], 2)[0][:, 1]
     return weighted_median(lengths, None if weights is None else weights[some])
 
 

@@ -90,3 +90,16 @@ def test_points_that_are_not_finite_are_refused() -> None:
     points[3, 1] = np.nan
     with pytest.raises(ValueError, match="finite|NaN"):
         estimate_limits(points, points)
+
+
+@pytest.mark.parametrize("total", [1.0, 3.0, 5000.0])
+def test_what_a_set_weighs_in_all_changes_no_share(total: float) -> None:
+    """Probabilities, which sum to 1, are weights too."""
+    points = shapes.load("bunny").points[:160]
+    order = points[:, 0].argsort()
+    source, reference = points[order[:105]], points[order[55:]] + 0.01
+    counted = estimate_limits(source, reference)
+    even = (np.full(105, total / 105),) * 2
+    weighed = estimate_limits(source, reference, source_weights=even[0], reference_weights=even[1])
+    assert counted.mass < 60 and weighed.mass == pytest.approx(counted.mass * total / 105, abs=1.01 * total / 105)
+    assert "so 0 are matched" not in weighed.reason

@@ -83,3 +83,40 @@ def test_a_start_towards_places_leaves_the_bending_alone() -> None:
     np.testing.assert_allclose(start.apply(points), turn.apply(points) + [1.0, 0.0, 0.0], atol=1e-12)
     shifted = start_towards(points, 2.0 * points + [1.0, 0.0, 0.0], rotation=False, scale=True)
     assert shifted is not None and shifted.scale == pytest.approx(2.0)
+
+
+def test_all_that_register_takes_as_landmarks_gives_the_same_start() -> None:
+    source = np.random.default_rng(0).normal(size=(20, 2))
+    reference = source @ np.array([[0.0, 1.0], [-1.0, 0.0]])
+    rows = np.arange(6)[:, None].repeat(2, 1)
+    last = [19, 0]  # the worst pair, which a weight of 0 takes out
+    both = source[:6], reference[:6]
+    for given in (
+        rows,
+        rows.tolist(),
+        np.column_stack(both),
+        both,
+        np.stack(both),
+        np.column_stack((np.vstack((rows, last)), [1.0] * 6 + [0.0])),
+    ):
+        start = start_by_landmarks(source, reference, given)
+        assert start is not None and start.reason.startswith("turned by 90 degrees")
+        np.testing.assert_allclose(start.apply(source), reference, atol=1e-12)
+    voxels = np.round(10 * source)  # whole numbers, and no rows
+    start = start_by_landmarks(voxels, voxels + [3, 4], np.column_stack((voxels[:6], voxels[:6] + [3, 4])))
+    assert start is not None and start.translation == pytest.approx([3.0, 4.0])
+
+
+@pytest.mark.parametrize(
+    ("landmarks", "says"),
+    [
+        ([[0, 0], [1, -1]], "landmark 1 names row -1 of the reference, whose rows are 0 to 19"),
+        ([[0, 0], [20, 1]], "landmark 1 names row 20 of the source"),
+        ([[0.5, 1.0], [1.0, 2.0]], "must hold whole numbers"),
+        ([[0, 1, 2, 3, 4, 5, 6]], "landmarks must be an array"),
+    ],
+)
+def test_landmarks_that_are_none_of_these_sets_are_refused(landmarks: list, says: str) -> None:
+    points = np.random.default_rng(0).normal(size=(20, 2))
+    with pytest.raises(ValueError, match=says):
+        start_by_landmarks(points, points, landmarks)

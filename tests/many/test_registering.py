@@ -167,6 +167,7 @@ def test_the_second_round_begins_where_the_scan_lies(monkeypatch):
         (SCANS, {"moves": "both"}, "moves must be 'template' or 'scans', got 'both'"),
         (SCANS, {"init": "some"}, "init must be 'auto' or 'none', got 'some'"),
         (SCANS, {"landmarks": [None]}, "landmarks must hold pairs, or None, for each of the 3 scans, got 1"),
+        (SCANS, {"landmarks": [np.zeros((3, 6)), None, None]}, r"must be \(L, 2\).* got an array of shape \(3, 6\)"),
         ([SCANS[0], SHAPES], {}, r"scans\[1\] must be one set of points \(N, D\), got \(3, 60, 3\)"),
         (SCANS, {"stepz": 3}, r"^neither register nor method pwan has 'stepz' \(did you mean 'steps'\?\)"),
     ],

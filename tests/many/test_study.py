@@ -47,7 +47,7 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> Study:
     np.savetxt(folder / "scans" / "b.xyz", SCANS[1])
     np.save(folder / "scans" / "c.npy", SCANS[2])
     each = {**EACH, "source_weights": "none"}
-    paths = {"template": str(folder / "t.ply"), "scans": (str(folder / "scans"),), "output": str(folder / "out")}
+    paths: dict[str, Any] = {"template": folder / "t.ply", "scans": [folder / "scans"], "output": folder / "out"}
     return run(StudySettings(**paths, workers=1, each=each))
 
 

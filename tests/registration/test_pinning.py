@@ -151,3 +151,10 @@ def test_the_verdict_says_what_it_bent() -> None:
     assert folds.startswith("pinning the landmarks folds the map at 3 of the places around them")
     nothing = judge(Measured(**GOOD, pinned=Pinning((0.0,))))
     assert "the landmarks were together already: pinning them moved nothing" in nothing.sentences
+
+
+def test_a_mesh_that_repeats_its_vertices_is_pinned() -> None:
+    twice = np.repeat(POINTS[:60], 2, axis=0)
+    result = register(twice, twice, landmarks=[[0, 5]], pinned=True, transform="rigid", **STILL)
+    np.testing.assert_allclose(result.transformed[0], twice[5], atol=TINY)
+    assert result.pinned.width > 0

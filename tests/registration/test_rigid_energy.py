@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from pwan.problem import mean_squared_error
+from pwan.problem import RegistrationProblem, mean_squared_error
 from pwan.registration import pipeline
 from pwan.registration.optimisers import ImplicitSteps
+from pwan.registration.presets import resolve
 from pwan.registration.settings import PwanSettings
 from tests.registration.test_flexibility import QUICK, two_poses
 
@@ -41,6 +42,17 @@ def test_a_leg_that_swings_is_found_before_any_refinement() -> None:
         result = pipeline.register(replace(problem, truth=None), settings, seeds=[0])
         errors.append(float(mean_squared_error(result.transformed_unrefined, problem.truth)))
     assert errors[1] < 0.5 * errors[0]
+
+
+def test_a_mesh_that_repeats_its_vertices_is_refined() -> None:
+    """The refinement's widths are spacings of the places, not of the vertices."""
+    problem = two_poses(120)
+    twice = (points.repeat_interleave(2, dim=1) for points in (problem.source, problem.reference))
+    settings = replace(RIGID, steps=3, warmup=1)
+    soft = [resolve(settings, one, "mass")[1] for one in (problem, RegistrationProblem(*twice))]
+    assert soft[0].sigma_end == pytest.approx(soft[1].sigma_end) and soft[1].sigma_end > 0.01
+    moved = pipeline.register(RegistrationProblem(*(problem.source.repeat(1, 2, 1),) * 2), settings, seeds=[0])
+    assert moved.status == ["ok"]
 
 
 def test_landmarks_pull_and_a_checkpoint_goes_on() -> None:

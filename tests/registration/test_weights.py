@@ -341,6 +341,7 @@ def test_a_fit_is_judged_by_the_weights() -> None:
         (torch.full((1, 60), torch.nan).double(), "finite and zero or positive"),
         (torch.full((1, 60), torch.inf).double(), "finite and zero or positive"),
         (torch.zeros(1, 60).double(), "must not all be zero"),
+        (torch.eye(60)[None, 3].double(), "leave mass at a single place, and a registration needs points that differ"),
         (torch.ones(1, 59).double(), r"must be float64 of shape \(1, 60\), one for each point"),
         (torch.ones(60).double(), "one for each point"),
         (torch.ones(1, 60), "must be float64"),
@@ -348,7 +349,7 @@ def test_a_fit_is_judged_by_the_weights() -> None:
 )
 @pytest.mark.parametrize("side", ["source", "reference"])
 def test_weights_that_are_none_are_refused(side: str, weights: Tensor, words: str) -> None:
-    with pytest.raises(ValueError, match=f"{side}_weights {words}" if words.startswith("must") else words):
+    with pytest.raises(ValueError, match=f"{side}_weights {words}" if words.startswith(("must", "leave")) else words):
         replace(problem(60), **{f"{side}_weights": weights})
 
 

@@ -19,7 +19,7 @@ from pwan.begin.estimate import spacing_of
 from pwan.begin.sliding import SlidingCheck, check_sliding
 from pwan.begin.start import Start
 from pwan.deformation.space import SpaceTransform
-from pwan.scans import output, pair, registering
+from pwan.scans import ScanSettings, output, pair, register_files, registering
 from pwan.synthesis import SynthesisSettings, make_problem
 from pwan.trust import measuring
 from pwan.trust.verdict import SLID
@@ -566,3 +566,37 @@ def test_python_words_are_not_shown_to_one_at_the_command_line(files, tmp_path, 
     assert "this is a folder; expected a file of points" in capsys.readouterr().err
     assert register("-a.ply", files[1]) == 2
     assert "source=-a.ply or ./-a.ply" in capsys.readouterr().err
+
+
+def test_python_may_give_paths_lists_and_numbers_of_numpy(files, tmp_path):
+    source, reference = files
+    (tmp_path / "pairs.csv").write_text("0,0\n")
+    settings = ScanSettings(
+        source,
+        reference,
+        output=tmp_path / "out",
+        landmarks=[tmp_path / "pairs.csv"],
+        init="none",
+        seed=np.int64(3),
+        mass=np.float32(90),
+        method="soft_assignment",
+        method_settings={"steps": np.int64(5), "rank": 20},
+    )
+    assert settings.source == str(source) and settings.landmarks == (str(tmp_path / "pairs.csv"),)
+    register_files(settings, tell=lambda text: None)
+    told = json.loads((tmp_path / "out" / "result.json").read_text())
+    assert told["settings"]["seed"] == 3 and told["mass_registered"] == 90
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"init": "Auto"}, "init must be one of 'auto', 'none', got 'Auto'"),
+        ({"source_weights": "Even"}, "source_weights must be one of 'auto', 'even', 'none', got 'Even'"),
+        ({"seed": 1.5}, "seed must be a whole number, got 1.5"),
+        ({"landmarks": [3]}, "landmarks must be a word or a list of a word or null, got .3."),
+    ],
+)
+def test_words_that_mean_nothing_are_refused_from_python_too(given, says):
+    with pytest.raises(ValueError, match=says):
+        ScanSettings("a.ply", "b.ply", **given)

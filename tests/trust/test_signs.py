@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from pwan.trust.signs import Signs, signs
 
 def found(source: np.ndarray, moved: np.ndarray, reference: np.ndarray) -> Signs:
     matched, staying = np.ones(len(source), dtype=bool), np.ones(len(reference), dtype=bool)
-    return signs(source, moved, reference, matched, staying, measure_fit(source, moved, reference, len(source)))
+    return signs(source, moved, reference, matched, staying, measure_fit(source, moved, reference, len(source)), 1.0)
 
 
 def strip(n: int, seed: int = 0) -> np.ndarray:
@@ -67,9 +68,8 @@ def test_independent_draws_lie_on_each_others_surface() -> None:
 def test_what_has_no_partner_and_few_points_are_counted() -> None:
     source, reference = strip(100), strip(400, 1)
     matched = np.arange(100) < 64
-    sign = signs(
-        source, source, reference, matched, matched[:1].repeat(400), measure_fit(source, source, reference, 64)
-    )
+    fit = measure_fit(source, source, reference, 64)
+    sign = signs(source, source, reference, matched, matched[:1].repeat(400), fit, 0.64)
     assert sign.unmatched == pytest.approx(0.36) and sign.few == pytest.approx(1 / 8)
 
 
@@ -104,3 +104,33 @@ def test_results_in_a_loop_can_be_sorted() -> None:
     assert result.confidence[0] > result.confidence[1] and all(0 <= value <= 1 for value in result.confidence)
     single = pwan.register(source[0], reference, steps=10, stages=1)
     assert isinstance(single.confidence, float) and isinstance(single.warnings, tuple)
+
+
+STILL: dict[str, Any] = {"steps": 0, "stages": 0, "refinement": "none", "normalisation": "joint", "warmup": 0}
+
+
+@pytest.mark.parametrize("weight", [1 / 150, 5.0])
+def test_what_the_points_weigh_in_all_changes_no_verdict(weight: float) -> None:
+    points = np.random.default_rng(0).normal(size=(150, 3))
+    weights = {f"{side}_weights": np.full(150, weight) for side in ("source", "reference")}
+    for mass in (150, 30):
+        counted = pwan.register(points, points, mass=mass, **STILL)
+        weighed = pwan.register(points, points, mass=mass * weight, **weights, **STILL)
+        assert counted.warnings == weighed.warnings and counted.confidence == pytest.approx(weighed.confidence)
+        assert ("only 20% of the smaller set has partners: too little to go by" in weighed.warnings) == (mass == 30)
+
+
+def test_within_a_distance_the_set_with_fewer_matched_points_tells_how_much_is_matched() -> None:
+    """A dense patch on a quarter of a sparse sheet: all of the patch has partners, a quarter of the sheet."""
+
+    def sheet(side: int, width: float) -> np.ndarray:
+        x, y = (of.ravel() for of in np.meshgrid(*[np.linspace(0, width, side)] * 2))
+        return np.stack((x, y, 0.1 * np.sin(3 * x)), -1)
+
+    patch, whole = sheet(14, 1.0), sheet(12, 2.2)
+    for source, reference in ((patch, whole), (whole, patch)):
+        result = pwan.register(source, reference, distance=0.15, **STILL)
+        assert {int(result.matched.sum()), int(result.reference_matched.sum())} == {196, 36}
+        assert result.warnings[0] == "only 25% of the smaller set has partners: too little to go by"
+        assert not any("a part was left behind" in words for words in result.warnings)
+        assert result.confidence < 0.96

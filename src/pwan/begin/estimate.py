@@ -129,6 +129,7 @@ def estimate_limits(
         reference_weights=None if a is None else a[None],
     )  # checks them
     r, q = float(problem.source_total), float(problem.reference_total)
+    sizes = len(y), len(x)
     y, b = _places(y, b)
     x, a = _places(x, a)
     whole_reference = x.numpy()
@@ -155,20 +156,25 @@ def estimate_limits(
             most, counts, partners = matched, (y_share * r, x_share * q), nearest
     overlap = float(min(most / smaller, 1.0))
     whole = overlap >= ESTIMATE.whole
-    mass = smaller if whole else min(smaller, max(1.0, float(round(overlap * smaller))))
+    of_a_point = 1.0 if a is None and b is None else smaller / sizes[int(q < r)]  # the mean weight, which may be small
+    points = max(1, round(overlap * smaller / of_a_point))
+    mass = smaller if whole else min(smaller, points * of_a_point)
     matched_part = staying[np.unique(partners)]
     spacing = float(KDTree(whole_reference).query(matched_part, 2)[0][:, 1].mean())  # in the full set, not its sample
-    words = f"{counts[0]:.0f} of {r:.0f} source points and {counts[1]:.0f} of {q:.0f} reference points have partners"
+    said = [
+        f"{amount:{'.0f' if of_a_point > 0.5 else '.3g'}}" for amount in (counts[0], r, counts[1], q, smaller, mass)
+    ]
+    words = f"{said[0]} of {said[1]} source points and {said[2]} of {said[3]} reference points have partners"
     if a is not None or b is not None:
         words += ", by their weights"
     if whole:
-        words += f", so all {smaller:.0f} of the smaller set are matched"
+        words += f", so all {said[4]} of the smaller set are matched"
     elif overlap < ESTIMATE.little:
         words += (
             ": too little overlap to trust a registration; check that the sets show the same thing, and their start"
         )
     else:
-        words += f", so {mass:.0f} are matched"
+        words += f", so {said[5]} are matched"
     return Limits(mass, spacing, 1.0 if whole else overlap, spacing, overlap < ESTIMATE.little, words)
 
 

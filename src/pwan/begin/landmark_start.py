@@ -6,17 +6,20 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import torch
 
 from pwan.begin.alignment import SEARCH
 from pwan.begin.similarities import NormalisedSets, in_words, procrustes
 from pwan.begin.start import Start
+from pwan.problem import check_rows
 from pwan.registration.landmarks import LINE
+from pwan.registration.places import known_landmarks
 
 
 def start_by_landmarks(
     source: Any,
     reference: Any,
-    landmarks: np.ndarray,
+    landmarks: Any,
     weights: np.ndarray | None = None,
     *,
     rotation: bool = True,
@@ -32,22 +35,29 @@ def start_by_landmarks(
     Args:
         source: (r, D) points that move.
         reference: (q, D) points that stay.
-        landmarks: (L, 2) a row of each, or (L, 2, D) a place in each.
-        weights: (L,) or None for equal ones.
+        landmarks: known pairs of these sets, as one problem's in :func:`pwan.register`: rows, or positions.
+        weights: (L,) in place of those in a last column of the landmarks.
         rotation: whether to find a rotation.
         scale: whether to find a scale.
 
     Returns:
         The start, whose costs are the weighted mean distance of the landmarks, in RMS radii of the reference; None
         where the landmarks do not determine it.
+
+    Raises:
+        ValueError: landmarks that ``register`` does not take, or that name rows beyond the sets.
     """
     y, x = np.asarray(source, dtype=np.float64), np.asarray(reference, dtype=np.float64)
-    weight = np.ones(len(landmarks)) if weights is None else np.asarray(weights, dtype=np.float64)
     d = y.shape[1]
+    known = known_landmarks(landmarks, d)
+    weight = known.weights if weights is None else np.asarray(weights, dtype=np.float64)
     sets = NormalisedSets.of(y, x, scale=scale)
-    given, there = (
-        (landmarks[:, 0], landmarks[:, 1]) if landmarks.ndim == 3 else (y[landmarks[:, 0]], x[landmarks[:, 1]])
-    )
+    if known.places is not None:
+        given, there = known.places[:, 0], known.places[:, 1]
+    else:
+        assert known.rows is not None
+        check_rows(torch.from_numpy(known.rows)[None], (len(y), len(x)))
+        given, there = y[known.rows[:, 0]], x[known.rows[:, 1]]
     points = (given - sets.source_centre) / sets.source_unit  # (L, D)
     goals = (there - sets.reference_centre) / sets.reference_radius
     for side in (points, goals):
@@ -62,11 +72,11 @@ def start_by_landmarks(
     before, after = (np.linalg.norm(one - there, axis=1) for one in (given, factor * given @ turned + shift))  # (L,)
     cost_given, cost = (float(np.average(side, weights=weight) / sets.reference_radius) for side in (before, after))
     if np.average(before**2, weights=weight) <= SEARCH.given_factor**2 * np.average(after**2, weights=weight):
-        why = f"the {len(landmarks)} landmarks are as near as a turn and a shift could bring them"
+        why = f"the {len(weight)} landmarks are as near as a turn and a shift could bring them"
         return Start.kept_as_given(d, cost_given, why)
     how = in_words(turned if rotation else None, factor if scale else None)
     reason = (
-        f"{how} by the {len(landmarks)} landmarks: {cost:.3g} RMS radii of the reference are left between them on "
+        f"{how} by the {len(weight)} landmarks: {cost:.3g} RMS radii of the reference are left between them on "
         f"average, of {cost_given:.3g} as given"
     )
     return Start(factor, turned, shift, cost, cost_given, True, reason)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
 from pwan.api import Registered, check_names, register
-from pwan.arrays import faces_of, points_of, to_points
+from pwan.arrays import faces_of, points_of, real_array, to_points
 from pwan.begin.alignment import find_start
 from pwan.begin.landmark_start import start_by_landmarks
 from pwan.extras import needs
@@ -266,7 +266,12 @@ def _task(
             template, init = _Set(model.mean_on(model.names.index(names[k])), template.faces), "none"
         else:
             template = _Set(model.mean, template.faces)
-    landmarks = None if pairs is None else np.asarray(pairs)
+    landmarks = None if pairs is None else real_array("landmarks", pairs)
+    if landmarks is not None and not (landmarks.ndim == 2 and landmarks.shape[1] in (2, 3)):
+        raise ValueError(
+            "landmarks of a scan must be (L, 2), rows of the template and of the scan, or (L, 3) with weights, got an "
+            f"array of shape {landmarks.shape}"
+        )
     if moves == "template":
         return _Task(template, scan, landmarks, init, options)
     if landmarks is not None:
@@ -294,8 +299,7 @@ def _registered(task: _Task, report: Report) -> Registered[Any]:
     if task.init == "auto":
         start = None
         if landmarks is not None:
-            weights = landmarks[:, 2] if landmarks.shape[1] > 2 else None
-            start = start_by_landmarks(source, reference, landmarks[:, :2].astype(np.int64), weights)
+            start = start_by_landmarks(source, reference, landmarks)
         source = (find_start(source, reference) if start is None else start).apply(source)
     faces = {"source_faces": task.source.faces, "reference_faces": task.reference.faces}
     return register(source, reference, landmarks=landmarks, **{**faces, **task.options})

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pwan.many.listing import listed
 from pwan.scans.folder import stem
 from pwan.scans.settings import ScanSettings
-from pwan.settings import build_settings
+from pwan.settings import build_settings, convert_fields
 
 Onto = Literal["template", "mean"]
 Moves = Literal["template", "scans"]
@@ -48,6 +48,7 @@ class StudySettings:
     each: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        convert_fields(self)
         if self.workers != "auto" and self.workers < 1:
             raise ValueError(f"workers must be a number from 1 on, or auto, got {self.workers}")
         own = [name for name in OWN if name in self.each]

@@ -80,13 +80,14 @@ def measure_fit(
     source: np.ndarray,
     moved: np.ndarray,
     reference: np.ndarray,
-    mass: float,
+    mass: float | tuple[float, float],
     source_weights: np.ndarray | None = None,
     reference_weights: np.ndarray | None = None,
     edges: np.ndarray | None = None,
 ) -> Fit:
-    """How source points (r, D), moved to (r, D), fit the reference (q, D) of which ``mass`` points are matched; of
-    weights (r,) and (q,), where they have some, by which all is counted. Both sets may have attributes behind.
+    """How source points (r, D), moved to (r, D), fit the reference (q, D) of which ``mass`` points are matched, or as
+    many of each set; of weights (r,) and (q,), where they have some, by which all is counted. Both sets may have
+    attributes behind.
     Lengths are compared along ``edges`` (F, 3) of the source, and else between near neighbours."""
     tree = KDTree(reference)
     places, place = np.unique(reference, axis=0, return_inverse=True)  # a mesh may repeat its vertices
@@ -94,9 +95,12 @@ def measure_fit(
     spacing = max(weighted_median(spacings, reference_weights), np.finfo(np.float64).tiny)
     to_reference, to_source = tree.query(moved)[0], KDTree(moved).query(reference)[0]
     near = []
-    for lengths, weights in ((to_reference, source_weights), (to_source, reference_weights)):
+    masses = mass if isinstance(mass, tuple) else (mass, mass)
+    for lengths, weights, due in zip(
+        (to_reference, to_source), (source_weights, reference_weights), masses, strict=True
+    ):
         total = len(lengths) if weights is None else float(weights.sum())
-        near.append(weighted_quantile(lengths, weights, min(1.0, QUANTILE * mass / total)) / spacing)
+        near.append(weighted_quantile(lengths, weights, min(1.0, QUANTILE * due / total)) / spacing)
     return Fit(near[0], near[1], _stretch(source, moved[:, : source.shape[1]], edges))
 
 

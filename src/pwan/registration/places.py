@@ -52,7 +52,7 @@ def with_landmarks(problem: RegistrationProblem, given: Any, *, single: bool) ->
     each = [given] if single or not np.iterable(given) else list(given)
     if len(each) != count:
         raise ValueError(f"landmarks must hold pairs, or None, for each of the {count} problems, got {len(each)}")
-    known = [Known(np.empty((0, 2)), None, np.empty(0)) if one is None else _known(one, d) for one in each]
+    known = [Known(np.empty((0, 2)), None, np.empty(0)) if one is None else known_landmarks(one, d) for one in each]
     longest = max(len(one.weights) for one in known)
     if not longest:
         return problem, 0
@@ -134,8 +134,12 @@ def _with_points(problem: RegistrationProblem, added: Sequence[Tensor]) -> Regis
     return replace(problem, **changed)
 
 
-def _known(given: Any, d: int) -> Known:
-    """The landmarks of one problem in D dimensions."""
+def known_landmarks(given: Any, d: int) -> Known:
+    """The landmarks of one problem in D dimensions, as :func:`pwan.register` takes them.
+
+    Raises:
+        ValueError: no array of such a shape, rows that are not whole numbers, or positions that are not finite.
+    """
     try:
         array = real_array("landmarks", given)
     except ValueError:  # rows of different lengths, masked or other than numbers

@@ -89,7 +89,8 @@ class PwanSettings:
             off.
         flexibility: "given" takes the kernel that the settings name. "auto" lets a few candidates register few points,
             by the Gaussian and by the geodesic kernel, and takes the one that fits best to all points; see
-            :mod:`pwan.registration.flexibility`.
+            :mod:`pwan.registration.flexibility`. With a distance (h) it is "given": how well candidates fit tells
+            nothing where the matched points follow from the fit itself.
         kernel: of the coherence. "gaussian" moves together what is near in space (paper), "geodesic" what is near along
             the source's shape (:mod:`pwan.deformation.geodesic`): for limbs that lie beside each other. Along the edges
             of the source's faces where the problem has them, else between near neighbours.

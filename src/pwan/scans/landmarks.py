@@ -41,13 +41,8 @@ class Landmarks:
     points: np.ndarray | None = None
     registered: np.ndarray | None = None
 
-    @property
-    def for_start(self) -> np.ndarray:
-        """As :func:`pwan.begin.landmark_start.start_by_landmarks` takes them."""
-        return self.places if self.registered is None else self.registered
-
     def for_register(self, start: Start | None) -> np.ndarray:
-        """As :func:`pwan.register` takes them, of a source that the start has moved."""
+        """As :func:`pwan.register` takes them, of a source that the start has moved; without one, as a start does."""
         if self.registered is not None:
             return np.column_stack((self.registered, self.weights))
         return np.column_stack((self._started(start), self.places[:, 1], self.weights))

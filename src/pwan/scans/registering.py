@@ -244,8 +244,8 @@ def _start(settings: ScanSettings, pair: Pair, mass: float | None, guess: np.nda
     if guess is not None:
         return start_towards(pair.source, guess, rotation=rotation, scale=settings.scale)
     if landmarks is not None:
-        sought: dict[str, bool] = {"rotation": rotation, "scale": settings.scale}
-        start = start_by_landmarks(pair.source, pair.reference, landmarks.for_start, landmarks.weights, **sought)
+        pairs = landmarks.for_register(None)
+        start = start_by_landmarks(pair.source, pair.reference, pairs, rotation=rotation, scale=settings.scale)
         if start is not None:
             return start
     return find_start(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pwan import methods
-from pwan.settings import check_ranges, nearest
+from pwan.settings import check_ranges, convert_fields, nearest
 
 # settings of a method that say how the shape may move: who gives one of them has chosen
 FLEXIBILITY = (
@@ -114,6 +114,7 @@ class ScanSettings:
     reference_raw: str | None = None
 
     def __post_init__(self) -> None:
+        convert_fields(self)
         check_ranges(self, positive=("mass", "distance", "sample", "attribute_weight", "export_spacing"))
         if self.mass is not None and self.distance is not None:
             raise ValueError("give mass (how many points are matched) or distance (how far), not both")

@@ -41,19 +41,24 @@ def measured(
     moved, matched, transform = result.transformed, result.matched, result.transform
     distance, to_source = KDTree(reference).query(moved)[0], KDTree(moved).query(reference)[0]
     on_matched = distance[matched] if matched.any() else distance
-    masses = np.ones(len(source)) if source_weights is None else source_weights
-    spacing = spacing_of(reference)
-    fit = measure_fit(
-        source, moved, reference, max(1.0, float(masses[matched].sum())), source_weights, reference_weights
+    staying = result.reference_matched
+    masses, others = (
+        np.ones(len(points)) if weights is None else weights
+        for points, weights in ((source, source_weights), (reference, reference_weights))
     )
+    # within h a point may have several partners, so that each set tells another mass: the other one's counts for none
+    mass = float(masses[matched].sum())
+    both = min(mass, float(others[staying].sum()))
+    of_smaller = both / min(float(masses.sum()), float(others.sum()))
+    spacing = spacing_of(reference)
+    fit = measure_fit(source, moved, reference, (mass, both), source_weights, reference_weights)
     beyond = tuple(float((lengths > BEYOND * spacing).mean()) for lengths in (distance, to_source))
-    found = signs(source, moved, reference, matched, result.reference_matched, fit)
+    found = signs(source, moved, reference, matched, staying, fit, of_smaller)
     at = source if folds_at is None else folds_at
     fields: dict[str, Any] = {
         "failed": "" if result.status == OK else result.stop_reason,
         "matched": float(np.average(matched, weights=masses)),
-        # also where they are weighted, by weights of mean 1
-        "of_smaller": float(masses[matched].sum()) / min(len(source), len(reference)),
+        "of_smaller": of_smaller,
         "residual": float(np.median(on_matched)),
         "tail": float(np.quantile(on_matched, 0.95)),
         "spacing": spacing,

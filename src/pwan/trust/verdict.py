@@ -72,7 +72,7 @@ class Measured:
     Attributes:
         failed: the method's reason where it failed, else empty.
         matched: share of the source's points that are matched.
-        of_smaller: matched points over the size of the smaller set.
+        of_smaller: the mass that both sets have matched over that of the lighter set; by points where none has weights.
         residual: median distance of the matched points to the reference, input units.
         tail: 95th percentile of these distances, input units.
         spacing: median distance of neighbours in the reference, input units.
