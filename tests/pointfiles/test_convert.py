@@ -100,3 +100,39 @@ def test_texture_coordinates_of_vertices_go_along(tmp_path):
         np.testing.assert_array_equal(of_obj.faces, like.faces)
     _, notes = laid_out(read_points(tmp_path / "c.obj"), "ply")
     assert notes == ["not in the PLY: texture coordinates, which this file has at its faces' corners"]
+
+
+BYTES = [[255, 0, 51], [0, 102, 204], [1, 2, 255]]
+COLOURS = {  # of three points, in files of every scale: the content
+    "a.off": "OFF\n3 0 0\n" + "".join(f"{i} 2 3 {r} {g} {b}\n" for i, (r, g, b) in enumerate(BYTES)),
+    "b.off": "COFF\n3 0 0\n"
+    + "".join(f"{i} 2 3 {r / 255} {g / 255} {b / 255} 1.0\n" for i, (r, g, b) in enumerate(BYTES)),
+    "a.csv": "x,y,z,red,green,blue\n" + "".join(f"{i}.5,2,3,{r},{g},{b}\n" for i, (r, g, b) in enumerate(BYTES)),
+    "b.csv": "x,y,z,red,green,blue\n"
+    + "".join(f"{i}.5,2,3,{257 * r},{257 * g},{257 * b}\n" for i, (r, g, b) in enumerate(BYTES)),
+    "a.obj": "".join(f"v {i} 2 3 {r / 255:.3f} {g / 255:.3f} {b / 255:.3f}\n" for i, (r, g, b) in enumerate(BYTES)),
+}
+
+
+@pytest.mark.parametrize("name", COLOURS)
+def test_colours_are_bytes_in_a_ply_and_up_to_one_in_an_obj(tmp_path, name):
+    like = source(tmp_path, COLOURS[name], name)
+    for format in ("ply", "obj"):
+        shaped, notes = laid_out(like, format)
+        write_points(tmp_path / f"c.{format}", shaped, like.points)
+        fields = read_points(tmp_path / f"c.{format}").fields
+        held = np.column_stack([fields[one] for one in ("red", "green", "blue")])
+        np.testing.assert_allclose(held * (1 if format == "ply" else 255), BYTES, atol=0 if format == "ply" else 0.13)
+        assert (held.dtype == np.uint8) == (format == "ply")
+        assert notes == (["not in the OBJ: alpha"] if (format, name) == ("obj", "b.off") else [])
+        if (format, name) == ("ply", "b.off"):
+            assert fields["alpha"].tolist() == [255, 255, 255]
+
+
+def test_colours_of_no_known_scale(tmp_path):
+    content = "x,y,z,red,green,blue\n1.5,2,3,127.5,0,0\n2.5,2,3,255,0,0\n"
+    like = source(tmp_path, content, "a.csv")
+    assert laid_out(like, "obj")[1] == ["not in the OBJ: blue, green, red"]
+    assert laid_out(like, "ply")[0].fields["red"].tolist() == [127.5, 255]
+    whole = replace(like, fields={name: np.array([255, 51]) for name in ("red", "green", "blue")})  # of eight bytes
+    assert laid_out(whole, "obj")[0].fields["red"].tolist() == [1, 0.2]

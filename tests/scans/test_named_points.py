@@ -146,6 +146,21 @@ def test_names_are_the_same_in_either_spelling_of_an_accent(tmp_path: Path) -> N
     assert common_points([str(tmp_path / "a.csv"), str(tmp_path / "b.csv")], (file, file), [])[0] == ("né", "P", "Q")
 
 
+@pytest.mark.parametrize(
+    ("head", "names"),
+    [
+        ("name,x,y,z", ("1000001", "1000002", "1000003")),
+        ("name,x,y,z", ("0012", "0013", "12")),
+        ("station,label,x,y,z", ("7", "8", "9.5")),
+    ],
+)
+def test_numbers_are_names_with_every_digit(head: str, names: tuple[str, ...], tmp_path: Path) -> None:
+    before = "00{k}," if head.startswith("station") else ""
+    rows = (f"{before.format(k=k)}{name},{k}.5,2,{k * k}\n" for k, name in enumerate(names))
+    (tmp_path / "a.csv").write_text(f"{head}\n{''.join(rows)}")
+    assert read_named(str(tmp_path / "a.csv"), scan(tmp_path / "s.xyz", PLACES), []).names == names
+
+
 def test_names_are_matched_in_any_order_and_those_alone_are_told(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(listed(PLACES, "csv"))
     (tmp_path / "b.pp").write_text(listed(PLACES[[1, 2, 0]], "pp", names=("Tail", "chin", "nose ")))

@@ -23,9 +23,13 @@ _AXIS = re.compile(
 )
 _EARTH = re.compile(
     r"(?:(e|east|easting|rechtswert)|(n|north|northing|hochwert)|"
-    r"(height|elevation|elev|altitude|alt|up|z|h|hohe|hoehe))"
+    r"(height|elevation|elev|altitude|alt|up|u|z|h|hohe|hoehe))"
 )
-_COUNTED = re.compile(r"(?:points?|coords?|position|pos|axis|dim|centroid|x|p)([0-3])")  # Points:0, x1, axis-0
+_HEIGHT = re.compile(r"elevation|elev|altitude|alt|(height|h|hohe|hoehe)")  # beside x and y; the group may be a size
+_SIZE = re.compile(r"w|width|breite|length|radius|diameter|dbh|bhd")  # of a box or a tree, whose height is another
+_COUNTED_X = re.compile(r"x([0-3])")
+_COUNTED = re.compile(r"(?:points?|coords?|position|pos|axis|dim|centroid|p)([0-3])")  # Points:0, axis-0
+_OF_SEVERAL = re.compile(r"[yz]\d")  # beside x1: the coordinates of several points in one row
 _PLACE = r"(?:gps|geo|wgs84|decimal|location|point|center|x|y)?(?:{})(?:deg|degrees?|dd|wgs84)?"
 _LATITUDE = re.compile(_PLACE.format("lat|latitude?|breite|breitengrad"))
 _LONGITUDE = re.compile(_PLACE.format("lon|lng|long|longitude?|lange|langengrad"))
@@ -61,9 +65,11 @@ def coordinates(names: Sequence[str]) -> tuple[int, ...] | None:
     """The places of x, y and, where there is one, z; None where the names do not say."""
     bare = [plain(name) for name in names]
     exact = [bare.index(axis) for axis in "xyz" if axis in bare]
-    if len(exact) == 3 or (len(exact) == 2 and "z" not in bare):
-        return tuple(exact) if "x" in bare and "y" in bare else None
-    for pattern in (_AXIS, _EARTH, _COUNTED):
+    if len(exact) == 3:
+        return tuple(exact)
+    if len(exact) == 2 and "z" not in bare:
+        return (*exact, *_height(bare))
+    for pattern in (_AXIS, _EARTH, *(() if of_several(names) else (_COUNTED_X,)), _COUNTED):
         axes: dict[int | str, int] = {}
         for place, name in enumerate(bare):
             if (match := pattern.fullmatch(name)) is not None:
@@ -72,8 +78,23 @@ def coordinates(names: Sequence[str]) -> tuple[int, ...] | None:
         places = tuple(axes[axis] for axis in sorted(axes, key=str))
         complete = [{"x", "y"}, {"x", "y", "z"}, {1, 2}, {1, 2, 3}, {"0", "1"}, {"0", "1", "2"}, {"1", "2"}]
         if set(axes) in [*complete, {"1", "2", "3"}]:
-            return places
+            return (*places, *_height(bare)) if set(axes) == {"x", "y"} else places
     return None
+
+
+def of_several(names: Sequence[str]) -> bool:
+    """Whether a row holds several points, as columns x1, y1, x2 and y2 do."""
+    bare = [plain(name) for name in names]
+    return any(_COUNTED_X.fullmatch(name) for name in bare) and any(_OF_SEVERAL.fullmatch(name) for name in bare)
+
+
+def _height(bare: Sequence[str]) -> list[int]:
+    """The place of z where it is called a height beside x and y; none where that names a size or an angle."""
+    if any(_ANGLE.fullmatch(name) for name in bare):
+        return []
+    sized = any(_SIZE.fullmatch(name) for name in bare)
+    found = [_HEIGHT.fullmatch(name) for name in bare]
+    return [place for place, match in enumerate(found) if match and not (sized and match.group(1))][:1]
 
 
 def angles(names: Sequence[str]) -> list[str]:

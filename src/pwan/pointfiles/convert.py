@@ -11,18 +11,22 @@ from numpy.typing import NDArray
 from pwan.pointfiles.anatomy import anatomical
 from pwan.pointfiles.columns import listed
 from pwan.pointfiles.content import PointFile
+from pwan.pointfiles.moved import whole_colours
 from pwan.pointfiles.ply.write import NAMES
 
 COLOURS = ("red", "green", "blue")
 TEXTURES = (("s", "t"), ("u", "v"), ("texture_u", "texture_v"))  # names of a vertex's texture coordinates in a PLY
+AT_CORNERS = ("texcoord", "texnumber")  # of the faces in a PLY
 AXES = ("x", "y", "z")
+FULL_RANGE = (np.dtype(np.uint8), np.dtype(np.uint16))  # types of colours whose largest number is full brightness
 
 
 def laid_out(file: PointFile, format: Literal["ply", "obj"]) -> tuple[PointFile, list[str]]:
     """The file's points, fields and faces as a binary PLY or an OBJ would hold them, and what was decided.
 
     A PLY takes all fields of numbers, an OBJ normals and colours alone, and both the texture coordinates of vertices.
-    What else belongs to the file's own format (materials, texture coordinates at corners, comments) stays behind.
+    Colours are whole numbers in a PLY and 0 to 1 in an OBJ, whatever they are in the file. What else belongs to the
+    file's own format (materials, texture coordinates at corners, values of faces, comments) stays behind.
     """
     names, texture = _texture(file)
     fields = dict(zip(("nx", "ny", "nz"), () if file.normals is None else file.normals.T, strict=False))
@@ -39,6 +43,8 @@ def laid_out(file: PointFile, format: Literal["ply", "obj"]) -> tuple[PointFile,
     notes = [f"not in the {format.upper()}: {listed(lost)}"] if lost else []
     if texture is None and _at_corners(file):
         notes.append(f"not in the {format.upper()}: texture coordinates, which this file has at its faces' corners")
+    if values := [name for name in file.layout.get("of_faces", {}) if name not in AT_CORNERS]:
+        notes.append(f"not in the {format.upper()}: the faces' {listed(values)}")
     return replace(file, fields=whole, rows=rows, count=count, notes=(), format=format, layout=layout), notes
 
 
@@ -49,17 +55,42 @@ def _for_ply(fields: dict[str, NDArray]) -> dict[str, NDArray]:
         values = values.astype(np.uint8) if values.dtype.kind == "b" else values
         if values.dtype.str[1:] in NAMES and values.ndim <= 2 and name.lower() not in AXES:
             kept["_".join(name.split())] = values
-    return kept
+    return _as_bytes(kept) if _coloured(kept) else kept
 
 
 def _for_obj(fields: dict[str, NDArray]) -> dict[str, NDArray]:
     """Colours from 0 to 1."""
-    if any(name not in fields or fields[name].ndim != 1 for name in COLOURS):
+    if not _coloured(fields):
         return {}
-    most = 1.0
-    if fields["red"].dtype.kind in "iu":
-        most = float(np.iinfo(fields["red"].dtype).max)
-    return {name: fields[name] / most for name in COLOURS}
+    full = _full([fields[name] for name in COLOURS])
+    scaled = {name: fields[name] / full for name in COLOURS}
+    return scaled if all(values.max() < 1.01 for values in scaled.values()) else {}  # of no known scale, or missing
+
+
+def _coloured(fields: dict[str, NDArray]) -> bool:
+    return all(name in fields and fields[name].ndim == 1 and fields[name].dtype.kind in "fiu" for name in COLOURS)
+
+
+def _as_bytes(fields: dict[str, NDArray]) -> dict[str, NDArray]:
+    """The fields with colours, and alpha beside them, as a PLY has them: bytes, or whole numbers of two."""
+    colours: dict[str, NDArray] = {}
+    for names in (COLOURS, ("alpha",)):
+        columns = [fields[name] for name in names if name in fields]
+        if columns and columns[0].dtype not in FULL_RANGE:
+            scaled = [np.rint(values * (255 / _full(columns))) for values in columns]
+            if all(((values >= 0) & (values <= 255)).all() for values in scaled):  # not where one is missing
+                colours |= {name: values.astype(np.uint8) for name, values in zip(names, scaled, strict=True)}
+    return fields | colours
+
+
+def _full(colours: list[NDArray]) -> float:
+    """The value of full brightness: 1, 255 or 65535."""
+    dtype = colours[0].dtype
+    if dtype in FULL_RANGE:
+        return float(np.iinfo(dtype).max)
+    if dtype.kind == "f" and not whole_colours(colours):
+        return 1.0
+    return 255.0 if max(values.max() for values in colours) <= 255 else 65535.0
 
 
 def _ply_layout(fields: dict[str, NDArray], words: tuple[str, ...]) -> dict[str, object]:

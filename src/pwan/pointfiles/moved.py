@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -133,6 +133,11 @@ def speller(decimals: int) -> Callable[[NDArray], list[str]]:
     return spell
 
 
+def whole_colours(columns: Sequence[NDArray]) -> bool:
+    """Whether real numbers are colours up to 255 or 65535, of which 1 is nearly black, and not up to 1.0."""
+    return all((column % 1 == 0).all() for column in columns) and max(column.max() for column in columns) > 1
+
+
 def text_rows(
     columns: Sequence[NDArray], join: str = " ", spell: Callable[[NDArray], list[str]] = spelled, first: str = ""
 ) -> Iterator[bytes]:
@@ -148,6 +153,14 @@ def face_rows(faces: NDArray[np.int64], spell: Callable[[list[int]], str]) -> It
     for start in range(0, len(faces), ROWS):
         rows = faces[start : start + ROWS].tolist()
         yield "".join(spell([corner for corner in row if corner >= 0]) + "\n" for row in rows).encode("ascii")
+
+
+def of_faces(like: PointFile) -> dict[str, Any]:
+    """The values of each face by name, of the faces that stayed where points were left out."""
+    held, rows = like.layout.get("of_faces", {}), like.layout.get("face_rows")
+    if rows is None:
+        return held
+    return {name: one[rows] if isinstance(one, np.ndarray) else one.rows(rows) for name, one in held.items()}
 
 
 def write_all(stream: BinaryIO, pieces: Iterator[bytes]) -> None:

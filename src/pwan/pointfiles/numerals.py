@@ -14,6 +14,7 @@ _NAN = re.compile(r"[+-]?(?:nan\(?[\w.]*\)?|\d?\.?#(?:ind|qnan|snan|nan)\d*)", r
 _INFINITE = re.compile(r"[+-]?(?:\d?\.?#inf\d*)", re.IGNORECASE)  # 1.#INF
 _FORTRAN = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)[dD][+-]?\d+")  # 1.5D+02
 _DECIMALS = re.compile(r"[.,](\d+)$")
+WIDE = 2**53  # from here on float64 rounds whole numbers
 MISSING = frozenset({"", "na", "n/a", "null", "none"})  # an empty cell, and what tables write for one
 
 
@@ -58,6 +59,17 @@ def table(lines: Sequence[str], columns: int, numbers: Sequence[int], what: str)
         if values.shape == (len(lines), columns):
             return values
     return np.array([row(line, columns, at, what) for line, at in zip(lines, numbers, strict=True)])
+
+
+def exact(values: NDArray, lines: Sequence[str], place: int) -> NDArray:
+    """The numbers that stand at a place of each line, once more as whole ones where float64 rounded some."""
+    if not (np.abs(values) >= WIDE).any():
+        return values
+    try:
+        numbers = [int(line.split()[place]) for line in lines]
+        return np.array(numbers, dtype=np.int64 if min(numbers) < 0 else np.uint64)
+    except (ValueError, OverflowError):  # 1e20 and the like, or beyond 64 bits
+        return values
 
 
 def row(line: str, columns: int, at: int, what: str) -> list[float]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -102,7 +103,7 @@ def _of_points(path: str, notes: list[str]) -> NamedPoints:
     notes += [f"{file.path.name}: {note}" for note in file.notes if note.startswith("dropped")]
     small = {name.lower(): name for name in file.fields}
     known = [small[name] for name in ("label", *NAMES) if name in small]
-    texts = [name for name, values in file.fields.items() if values.dtype.kind in "US"]
+    texts = [name for name, values in file.fields.items() if values.dtype.kind in "US" and not _counts(values)]
     field = next((name for name in [*(one for one in known if one in texts), *texts, *known]), None)
     if field is None:
         raise ValueError(
@@ -110,8 +111,18 @@ def _of_points(path: str, notes: list[str]) -> NamedPoints:
             "landmarks are matched by their points' names; add a column called name"
         )
     values = file.fields[field]
-    names = [str(one).strip() if values.dtype.kind in "US" else f"{one:g}" for one in values]
+    names = [str(one).strip() if values.dtype.kind in "US" else _spelt(one) for one in values]
     return NamedPoints(path, tuple(names), file.points, anatomical(file) if file.points.shape[1] == 3 else None)
+
+
+def _counts(values: np.ndarray) -> bool:
+    """Whether a column of text holds numbers alone, which have zeros in front."""
+    return all(number(str(one)) is not None for one in values)
+
+
+def _spelt(one: Any) -> str:
+    """A number that is a name; of a whole one every digit."""
+    return f"{one:.0f}" if one % 1 == 0 else f"{one:g}"
 
 
 def _picked(path: str, data: bytes, notes: list[str]) -> NamedPoints:

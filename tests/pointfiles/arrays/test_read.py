@@ -187,3 +187,12 @@ def test_raw_in_the_plane_and_refused(tmp_path):
             read(tmp_path, table.tobytes(), "a.bin", raw=raw)
     with pytest.raises(ValueError, match="raw='float32 x 4'"):
         read(tmp_path, np.linspace(0, 1, 60).astype("f4").tobytes(), "a.bin")
+
+
+@pytest.mark.parametrize("name", ["height", "elevation", "Alt"])
+def test_a_height_beside_x_and_y_is_z(tmp_path, name):
+    records = read(tmp_path, makers.npy(np.rec.fromarrays(POINTS.T, names=f"x,y,{name}")), "a.npy")
+    arrays = read(tmp_path, makers.npz(**dict(zip(("x", "y", name), POINTS.T, strict=True))), "a.npz")
+    for result in (records, arrays):
+        np.testing.assert_array_equal(result.points, POINTS)
+        assert not result.fields

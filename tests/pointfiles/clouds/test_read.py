@@ -41,6 +41,19 @@ def test_pcd_header_spellings(tmp_path):
         np.testing.assert_array_equal(result.fields["intensity"], np.arange(24))
 
 
+def test_pcd_whole_numbers_of_64_bits_in_ascii(tmp_path):
+    head = (
+        "FIELDS x y z t n\nSIZE 4 4 4 8 8\nTYPE F F F U I\nCOUNT 1 1 1 1 2\nWIDTH 2\nHEIGHT 1\nPOINTS 2\nDATA ascii\n"
+    )
+    rows = "1 2 3 1625000000123456789 7 -9007199254740993\n4 5 6 18446744073709551615 8 9\n"
+    result = read(tmp_path, head + rows, "a.pcd")
+    write_points(tmp_path / "b.pcd", result, result.points)
+    for one in (result, read_points(tmp_path / "b.pcd")):
+        assert one.fields["t"].tolist() == [1625000000123456789, 18446744073709551615]
+        assert one.fields["n"].tolist() == [[7, -9007199254740993], [8, 9]]
+        assert one.fields["t"].dtype == np.uint64 and one.fields["n"].dtype == np.int64
+
+
 def test_pcd_organised_cloud_with_nan(tmp_path):
     points = POINTS.copy()
     points[[3, 7]] = np.nan

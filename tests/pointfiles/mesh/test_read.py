@@ -54,6 +54,12 @@ def test_obj_colours_weights_normals_and_long_lines(tmp_path):
     assert read(tmp_path, CORNERS, "a.txt").format == "obj"
 
 
+@pytest.mark.parametrize("comment", ["# from C:\\data\\\n{}", "  # C:\\\n{}", "g a # from C:\\data\\\n{}"])
+def test_obj_comments_that_end_in_a_backslash_end_there(tmp_path, comment):
+    content = comment.format(CORNERS.replace("v 1 0 0\n", "v 1 \\\n 0 \\\n 0 # C:\\\n"))
+    assert read(tmp_path, content, "a.obj").points.tolist() == [[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0], [0, 0, 1]]
+
+
 @pytest.mark.parametrize(
     ("content", "match"),
     [

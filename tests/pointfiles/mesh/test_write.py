@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from pwan import write_points
+from pwan.pointfiles.convert import laid_out
 from tests.pointfiles import makers
 from tests.pointfiles.written import (
     check_same,
@@ -143,3 +144,31 @@ def test_stl_without_triangles_is_refused(tmp_path):
     rest = source(tmp_path, "\n".join(lines) + "\n", "b.stl", drop_invalid=True)
     note, again = written(rest)
     assert any("2 points without a triangle" in one for one in note.notes) and len(again.points) == 21
+
+
+COLOURED = (
+    "OFF\n4 3 0\n0.0 0.0 0.0\n1.0 0.0 0.0\n1.0 1.0 0.0\n0.0 1.0 0.0\n3 0 1 2 255 0 0\n3 0 2 3\n3 1 2 3 0.5 0.25 1.0 1\n"
+)
+
+
+def test_colours_of_the_faces_of_an_off_stay(tmp_path):
+    like = source(tmp_path, COLOURED, "a.off")
+    note, again = written(like, like.points)
+    assert note.path.read_text() == COLOURED
+    assert again.layout["of_faces"]["colours"].tolist() == ["255 0 0", "", "0.5 0.25 1.0 1"]
+    partly = source(tmp_path, COLOURED.replace("0.0 0.0 0.0\n1.0", "nan 0.0 0.0\n1.0"), "b.off", drop_invalid=True)
+    note, _ = written(partly, partly.points)
+    assert note.path.read_text().endswith("\n3 0 1 2 0.5 0.25 1.0 1\n") and "255" not in note.path.read_text()
+    assert laid_out(like, "ply")[1] == ["not in the PLY: the faces' colours"]
+
+
+def test_attributes_of_the_triangles_of_an_stl_stay(tmp_path):
+    triangles = np.frombuffer(makers.stl(), "<u2", offset=84).reshape(8, 25).copy()
+    triangles[:, 24] = [0, 31, 992, 31744, 65535, 1, 2, 3]
+    like = source(tmp_path, makers.stl()[:84] + triangles.tobytes(), "a.stl")
+    assert sum("have attributes" in note for note in like.notes) == 1
+    note, again = written(like)
+    held = np.frombuffer(note.path.read_bytes(), "<u2", offset=84).reshape(8, 25)[:, 24]
+    assert held.tolist() == [0, 31, 992, 31744, 65535, 1, 2, 3]
+    assert again.layout["of_faces"]["attribute"].tolist() == held.tolist()
+    assert not any("attributes" in note for note in source(tmp_path, makers.stl(), "b.stl").notes)

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pwan.pointfiles import PointFile, read_points
+from pwan.pointfiles import PointFile, read_points, write_points
 from pwan.pointfiles.ply.header import TYPES
 from pwan.randomness import numpy_generator
 
@@ -169,6 +169,26 @@ def test_normals_colours_and_values_that_do_not_fit(tmp_path):
     assert result.normals.tolist() == [[0, 0, 1], [0, 1, 0]] and result.normal_names == ("nx", "ny", "nz")
     assert result.fields["red"].dtype == np.uint8 and result.fields["green"].tolist() == [0.5, 1]
     assert any("green" in note for note in result.notes)
+
+
+def test_whole_numbers_of_64_bits(tmp_path):
+    """In ASCII too, where float64 would round them and turn the largest one's sign."""
+    header = f"element vertex 2\n{XYZ}property uint64 t\nproperty int64 u\nproperty int v\n"
+    rows = "1 2 3 1625000000123456789 9223372036854775807 9007199254740993\n"
+    rows += "4 5 6 18446744073709551615 -9223372036854775808 7\n"
+    result = read(tmp_path, head("ascii", header) + rows.encode())
+    assert result.fields["t"].tolist() == [1625000000123456789, 18446744073709551615]
+    assert result.fields["u"].tolist() == [9223372036854775807, -9223372036854775808]
+    assert result.fields["v"].tolist() == [9007199254740993, 7]
+    assert [result.fields[name].dtype.str[1:] for name in "tuv"] == ["u8", "i8", "u8"]
+    assert [note for note in result.notes if "property" in note] == [
+        "the values of property v do not fit its type and are kept as they stand"
+    ]
+    write_points(tmp_path / "b.ply", result, result.points)
+    assert read_points(tmp_path / "b.ply").fields["u"].tolist() == [9223372036854775807, -9223372036854775808]
+    lists = f"element vertex 1\n{XYZ}property list uchar int64 n\n"
+    rounded = read(tmp_path, head("ascii", lists) + b"1 2 3 1 9007199254740993\n")
+    assert "whole numbers above 2^53 of property n were rounded" in rounded.notes
 
 
 def test_a_list_of_each_vertex(tmp_path):

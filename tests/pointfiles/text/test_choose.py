@@ -124,6 +124,60 @@ def test_names_of_microscopes_and_maps():
         assert coordinates(names) == places, names
 
 
+def test_heights_beside_x_and_y():
+    for names, places in (
+        (["x", "y", "height"], (0, 1, 2)),
+        (["Elevation [m]", "X [m]", "Y [m]"], (1, 2, 0)),
+        (["POINT_X", "POINT_Y", "code", "ELEV"], (0, 1, 3)),
+        (["x", "y", "alt"], (0, 1, 2)),
+        (["x", "y", "altitude"], (0, 1, 2)),
+        (["Nr", "Y", "X", "H"], (2, 1, 3)),
+        (["x", "y", "Höhe"], (0, 1, 2)),
+        (["x", "y", "z", "height"], (0, 1, 2)),
+        (["e", "n", "u"], (0, 1, 2)),
+        (["x", "y", "depth"], (0, 1)),
+        (["x", "y", "u", "v"], (0, 1)),
+        (["x", "y", "w", "h"], (0, 1)),  # a box
+        (["x", "y", "height", "dbh"], (0, 1)),  # a tree
+        (["x", "y", "elevation", "width"], (0, 1, 2)),  # a river
+        (["x", "y", "azimuth", "elevation"], (0, 1)),
+    ):
+        assert coordinates(names) == places, names
+
+
+def test_a_height_is_z_in_a_file(tmp_path):
+    result = read(tmp_path, joined("id,x,y,elevation", lines("{j},{x},{y},{z}")))
+    np.testing.assert_allclose(result.points, POINTS)
+    assert list(result.fields) == ["id"] and any("x, y, z: the columns x, y, elevation" in one for one in result.notes)
+    np.testing.assert_allclose(
+        read(tmp_path, joined("x,y,elevation", lines("{x},{y},{z}")), columns="x,y").points, POINTS[:, :2]
+    )
+    words = joined("x,y,h", lines("{x},{y},low"))
+    with pytest.raises(ValueError, match="line 2: expected a number in column 3, found 'low'"):
+        read(tmp_path, words)
+    np.testing.assert_allclose(read(tmp_path, words, columns="x,y").points, POINTS[:, :2])
+
+
+@pytest.mark.parametrize(
+    "header", ["x1,y1,z1,x2,y2,z2", "x1,y1,x2,y2", "x0,y0,x1,y1", "id,x1,y1,x2,y2", "X_1,Y_1,X_2,e"]
+)
+@pytest.mark.parametrize("sign", ["", "# "])
+def test_several_points_in_a_row_are_refused(tmp_path, header, sign):
+    count = header.count(",") + 1
+    rows = [",".join(f"{i}.{place}5" for place in range(count)) for i in range(4)]
+    with pytest.raises(ValueError, match=f"x, y and z, found {header.replace(',', ', ')}. Name the coordinates by"):
+        read(tmp_path, joined(sign + header, rows))
+    names = header.removeprefix("id,").split(",")[:2]
+    places = [header.split(",").index(name) for name in names]
+    asked = read(tmp_path, joined(sign + header, rows), columns=names)
+    assert asked.points[1].tolist() == [float(f"1.{place}5") for place in places]
+
+
+def test_counted_names_without_others_are_coordinates(tmp_path):
+    np.testing.assert_allclose(read(tmp_path, joined("x1,x2,x3,y", lines("{x},{y},{z},9.5"))).points, POINTS)
+    np.testing.assert_allclose(read(tmp_path, joined("id,x0,x1", lines("{j},{x},{y}"))).points, POINTS[:, :2])
+
+
 def test_columns_settle_any_doubt(tmp_path):
     content = joined("index,axis-0,axis-1,axis-2,axis-3", lines("{i},0,{x},{y},{z}"))
     with pytest.raises(ValueError, match="axis-3. Name the coordinates by columns='A,B,C'"):

@@ -266,3 +266,48 @@ def test_large_files_are_read_at_once(tmp_path):
     points = numpy_generator(0, "large").normal(size=(60_000, 3))
     text = joined("x,y,z", [",".join(map(repr, row)) for row in points.tolist()])
     np.testing.assert_array_equal(read(tmp_path, text).points, points)
+
+
+def test_the_first_point_is_no_header_of_numbers(tmp_path):
+    """Only 0, 1, 2, ... spelled so is pandas' header, and not before rows of whole numbers alone."""
+    for points in ([[0, 1], [1.5, 2], [2.5, 3.5]], [[0, 1, 2], [1.5, 2, 3], [2.5, 3.5, 1]]):
+        for spelling in ("%.18e", "%.6f", "%.1f"):
+            np.savetxt(tmp_path / "a.txt", points, fmt=spelling)
+            assert read_points(tmp_path / "a.txt").points.tolist() == points
+    assert read(tmp_path, "0 1 2\n5 1 2\n2 3 4\n").points.tolist() == [[0, 1, 2], [5, 1, 2], [2, 3, 4]]
+    named = read(tmp_path, "0 1 2\n1.5 1.0 2.0\n2.5 3.0 4.0\n")
+    assert named.points.tolist() == [[1.5, 1, 2], [2.5, 3, 4]]
+    assert "line 1 numbers the columns and is no point" in named.notes
+
+
+def test_whole_numbers_that_are_no_floats(tmp_path):
+    result = read(tmp_path, "x y z t u\n1.5 2.5 3.5 1625000000123456789 1e19\n4.5 5.5 6.5 1625000000123456790 3e19\n")
+    assert result.fields["t"].dtype == np.int64
+    assert result.fields["t"].tolist() == [1625000000123456789, 1625000000123456790]
+    assert result.fields["u"].tolist() == [1e19, 3e19]
+    for rows in ("0012 1.5 2.5 3.5\n0345 4.5 5.5 6.5\n", "0012 1.5 2.5 3.5\n0345 4.5 5.5 6.5 # behind\n"):
+        coded = read(tmp_path, "id x y z\n" + rows)
+        assert coded.fields["id"].tolist() == ["0012", "0345"] and coded.points.tolist() == result.points.tolist()
+        assert any("column id is kept as text" in note for note in coded.notes)
+    assert read(tmp_path, "001 002 003\n004 005 007\n").points.tolist() == [[1, 2, 3], [4, 5, 7]]
+    many = joined("x y z id", lines("{x} {y} {z} 7") * 40, lines("{x} {y} {z} 012"))  # zeros far behind the first rows
+    assert set(read(tmp_path, many).fields["id"]) == {"7", "012"}
+
+
+def test_commas_behind_blanks_separate_whole_numbers(tmp_path):
+    for content in ("1 ,2 ,3\n4 ,5 ,6\n7 ,8 ,10\n", "1 , 2 ,3\n4 , 5 ,6\n7 , 8 ,10\n"):
+        assert read(tmp_path, content).points.tolist() == [[1, 2, 3], [4, 5, 6], [7, 8, 10]]
+    assert read(tmp_path, ",5 1,5 2\n,6 1,7 2\n").points.tolist() == [[0.5, 1.5, 2], [0.6, 1.7, 2]]
+    assert read(tmp_path, ",5 ,6 ,7\n,6 ,7 ,9\n").points.tolist() == [[0.5, 0.6, 0.7], [0.6, 0.7, 0.9]]
+    assert read(tmp_path, "1 -,5 2\n1 ,6 3\n").points.tolist() == [[1, -0.5, 2], [1, 0.6, 3]]
+
+
+def test_a_first_row_of_missing_numbers_is_a_row(tmp_path):
+    for head in ("", "x y z q\n"):
+        for word in ("NA", "null", '"n/a"'):
+            content = head + f"{word} {word} {word} {word}\n1.5 2.5 3.5 4.5\n2.5 3.5 4.5 5.5\n"
+            for text in (content, content.replace(" ", ",")):
+                result = read(tmp_path, text, drop_invalid=True)
+                assert result.rows.tolist() == [1, 2] and result.points.tolist() == [[1.5, 2.5, 3.5], [2.5, 3.5, 4.5]]
+                with pytest.raises(ValueError, match="1 of 3 points .number 1, counted"):
+                    read(tmp_path, text)

@@ -140,16 +140,18 @@ def _ascii(
     lines = numerals.significant(body.decode("latin-1"))
     if len(lines) != points:
         raise _short(points, len(lines))
-    table = numerals.table([line for _, line in lines], sum(counts), [at + first - 1 for at, _ in lines], "a point")
+    texts = [line for _, line in lines]
+    table = numerals.table(texts, sum(counts), [at + first - 1 for at, _ in lines], "a point")
     columns, start = [], 0
     for count, kind, size in zip(counts, types, sizes, strict=True):
-        values = table[:, start] if count == 1 else table[:, start : start + count]
-        start += count
-        if kind != "F":  # a whole number too large for float64 is kept as near as that comes
+        values = table[:, start : start + count]
+        if kind != "F":
+            parts = [numerals.exact(table[:, place], texts, place) for place in range(start, start + count)]
             bounds = np.iinfo(f"{kind.lower()}{size}")
-            if ((values % 1 == 0) & (values >= bounds.min) & (values <= bounds.max)).all() and size < 8:
-                values = values.astype(bounds.dtype)
-        columns.append(values)
+            if all(((one % 1 == 0) & (one >= bounds.min) & (one < int(bounds.max) + 1)).all() for one in parts):
+                values = np.stack([one.astype(bounds.dtype) for one in parts], axis=1)
+        start += count
+        columns.append(values[:, 0] if count == 1 else values)
     return columns
 
 

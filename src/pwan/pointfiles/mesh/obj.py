@@ -41,7 +41,7 @@ def read(data: bytes, asked: Asked) -> Content:
     corners: list[int] = []
     counts: list[int] = []
     paired = True
-    text = re.sub(r"\\\n", " ", text)
+    text = _joined(text)
     lines = numerals.significant(text)
     if lines and lines[-1][1].startswith("v "):
         numerals.check_last(text, [line for _, line in lines[:200] if line.startswith("v ")])
@@ -97,6 +97,13 @@ def read(data: bytes, asked: Asked) -> Content:
     decimals = max((numerals.decimals(word) for _, line in vertices[:SAMPLE] for word in line.split()[:3]), default=0)
     layout = {"lines": _others(text, "nx" in fields), "decimals": decimals}
     return Content(points, fields, checked_faces(counts, corners, len(points), notes), notes, layout)
+
+
+def _joined(text: str) -> str:
+    """Each line that ends in a backslash with the next one; a comment ends with its line."""
+    if "\\\n" not in text:
+        return text
+    return re.sub(r"(?m)^(.*)\\\n", lambda line: line[0] if re.search(r"(?:^|\s)#", line[1]) else line[1] + " ", text)
 
 
 def _others(text: str, with_normals: bool) -> tuple[str, ...]:

@@ -19,7 +19,9 @@ from pwan.pointfiles.encodings import decoded
 from pwan.pointfiles.moved import (
     Moved,
     face_rows,
+    of_faces,
     text_rows,
+    whole_colours,
     write_all,
 )
 
@@ -84,6 +86,7 @@ def read(data: bytes, asked: Asked) -> Content:
         fields |= {f"column_{place + 4}": column for place, column in enumerate(columns)}
     corners: list[int] = []
     counts: list[int] = []
+    behind: list[str] = []  # each face's corners: its colour
     for at, line in lines[count + 1 :]:
         tokens = line.split()
         length = numerals.whole(tokens[0], at, "a face's number of corners")
@@ -91,16 +94,23 @@ def read(data: bytes, asked: Asked) -> Content:
             raise Fault(f"line {at}: expected {length} corners of a face, found {len(tokens) - 1}. Export it again.")
         corners += [numerals.whole(token, at, "a face's vertex") for token in tokens[1 : length + 1]]
         counts.append(length)
+        behind.append(" ".join(tokens[length + 1 :]))
+    faces = checked_faces(counts, corners, count, notes)
     layout: dict[str, Any] = {
         "prefix": "".join(match.group(part) or "" for part in (1, 2, 3)).upper() if match else None
     }
     if comments := tuple(line.strip() for line in text.split("\n")[: lines[1][0] - 1] if line.lstrip().startswith("#")):
         layout["comments"] = comments
-    return Content(table[:, :3], fields, checked_faces(counts, corners, count, notes), notes, layout)
+    if faces is not None and any(behind):
+        if len(faces) == len(behind):
+            layout["of_faces"] = {"colours": np.array(behind)}
+        else:
+            notes.append("left out the faces' colours")
+    return Content(table[:, :3], fields, faces, notes, layout)
 
 
 def write(stream: BinaryIO, moved: Moved) -> None:
-    """The source's prefix, vertices with their normals, colours and texture coordinates, faces."""
+    """The source's prefix, vertices with their normals, colours and texture coordinates, faces with their colours."""
     moved.leave_out()
     faces = moved.like.faces if moved.like.faces is not None else np.empty((0, 3), np.int64)
     prefix = moved.like.layout["prefix"] or ""
@@ -111,12 +121,9 @@ def write(stream: BinaryIO, moved: Moved) -> None:
     last = [name for name in ("s", "t") if name in names]
     middle = [name for name in names if name not in first + last]
     colours = [moved.fields[name] for name in middle]
-    if colours and _bytes(colours):  # whole colours are written whole: 1 is nearly black, 1.0 is full
+    if colours and whole_colours(colours):  # are written whole
         colours = [column.astype(np.int64) for column in colours]
     columns = [moved.points, *(moved.fields[name] for name in first), *colours]
     write_all(stream, text_rows([*columns, *(moved.fields[name] for name in last)]))
-    write_all(stream, face_rows(faces, lambda face: " ".join(map(str, [len(face), *face]))))
-
-
-def _bytes(columns: list[NDArray]) -> bool:
-    return all((column % 1 == 0).all() for column in columns) and max(column.max() for column in columns) > 1
+    behind = iter(of_faces(moved.like).get("colours", [""] * len(faces)))
+    write_all(stream, face_rows(faces, lambda face: " ".join(map(str, [len(face), *face, next(behind)])).rstrip()))

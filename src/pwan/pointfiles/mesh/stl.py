@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from pwan.pointfiles.moved import (
     Moved,
     extent_of,
     loses,
+    of_faces,
     rounding,
     spelled,
 )
@@ -28,6 +29,7 @@ def read(data: bytes, asked: Asked) -> Content:
     none_to_choose(asked, "stl")
     notes: list[str] = []
     binary = is_binary(data)
+    layout: dict[str, Any] = {"binary": binary}
     if binary:
         promised = int.from_bytes(data[80:HEAD], "little")
         held = (len(data) - HEAD) / TRIANGLE.itemsize
@@ -36,7 +38,11 @@ def read(data: bytes, asked: Asked) -> Content:
                 f"expected {promised} triangles of 50 bytes behind the header, as it promises, found {max(held, 0):g}. "
                 "The file is cut off or its header is wrong: export it again."
             )
-        corners, name = np.frombuffer(data, TRIANGLE, promised, HEAD)["corners"].reshape(-1, 3), data[:80]
+        triangles, name = np.frombuffer(data, TRIANGLE, promised, HEAD), data[:80]
+        corners = triangles["corners"].reshape(-1, 3)
+        if triangles["attribute"].any():
+            layout["of_faces"] = {"attribute": triangles["attribute"].copy()}
+            notes.append("the triangles have attributes (two bytes each, to some programs colours), which are carried")
     else:
         corners, name = _ascii(data, notes), data.lstrip().split(b"\n", 1)[0][len("solid") :].strip()
     if not len(corners):
@@ -48,7 +54,7 @@ def read(data: bytes, asked: Asked) -> Content:
     faces = np.argsort(order)[inverse.ravel()].reshape(-1, 3)
     notes.append(f"{len(faces)} triangles with {len(corners)} corners, {len(first)} distinct vertices")
     points = corners[first[order]].astype(np.float64)
-    return Content(points, {}, faces.astype(np.int64), notes, {"binary": binary, "name": name})
+    return Content(points, {}, faces.astype(np.int64), notes, layout | {"name": name})
 
 
 def is_binary(data: bytes) -> bool:
@@ -97,7 +103,9 @@ def _ascii(data: bytes, notes: list[str]) -> NDArray:
 
 
 def write(stream: BinaryIO, moved: Moved) -> None:
-    """The triangles, each with its new normal; binary or ASCII as it was. Binary holds single precision alone.
+    """The triangles, each with its new normal and, in binary, its attribute; binary or ASCII as it was.
+
+    Binary holds single precision alone.
 
     Raises:
         ValueError: no triangle is left (all of them had invalid corners).
@@ -121,7 +129,7 @@ def write(stream: BinaryIO, moved: Moved) -> None:
                 f"{rounding(moved.points, single):.3g}"
             )
         rows = np.zeros(len(faces), TRIANGLE)
-        rows["normal"], rows["corners"] = normals, corners
+        rows["normal"], rows["corners"], rows["attribute"] = normals, corners, of_faces(moved.like).get("attribute", 0)
         stream.write(moved.like.layout["name"] + len(faces).to_bytes(4, "little") + rows.tobytes())
         return
     stream.write(b"solid " + moved.like.layout["name"] + b"\n")

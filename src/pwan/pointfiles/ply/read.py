@@ -213,7 +213,12 @@ def _ascii(body: bytes, first: int, elements: list[Element]) -> list[Columns]:
         texts, numbers = [line for _, line in part], [at + first - 1 for at, _ in part]
         if element.plain:
             values = numerals.table(texts, len(element.properties), numbers, f"a row of element {element.name}")
-            tables.append({one.name: values[:, place] for place, one in enumerate(element.properties)})
+            tables.append(
+                {
+                    one.name: values[:, place] if one.type[0] == "f" else numerals.exact(values[:, place], texts, place)
+                    for place, one in enumerate(element.properties)
+                }
+            )
         else:
             tables.append(_ascii_lists(texts, numbers, element))
     return tables
@@ -246,8 +251,10 @@ def _ascii_lists(lines: list[str], numbers: list[int], element: Element) -> Colu
 def _declared(values: NDArray, one: Property, notes: list[str]) -> NDArray:
     """Numbers of an ASCII file in the property's type, unless that cannot hold them."""
     if one.type[0] != "f":
+        if values.dtype.kind == "f" and (np.abs(values) >= numerals.WIDE).any():
+            notes.append(f"whole numbers above 2^53 of property {one.name} were rounded")
         bounds = np.iinfo(one.type)
-        if not ((values >= bounds.min) & (values <= bounds.max) & (values % 1 == 0)).all():
+        if not ((values >= bounds.min) & (values < int(bounds.max) + 1) & (values % 1 == 0)).all():
             notes.append(f"the values of property {one.name} do not fit its type and are kept as they stand")
             return values
     with np.errstate(over="ignore"):

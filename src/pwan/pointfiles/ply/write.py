@@ -13,6 +13,7 @@ from pwan.pointfiles.moved import (
     Moved,
     coordinate_types,
     extra_columns,
+    of_faces,
     spelled,
     text_rows,
     write_all,
@@ -39,7 +40,7 @@ def write(stream: BinaryIO, moved: Moved) -> None:
     for name, column in vertices.items():
         counting = "" if column.ndim == 1 else f"list {NAMES[_count_code(column.shape[1])]} "
         head.append(f"property {counting}{NAMES[column.dtype.str[1:]]} {name}")
-    faces = _of_faces(moved)
+    faces = _faces(moved)
     if faces:
         head.append(f"element face {_length(faces['vertex_indices'])}")
         head += [f"property {_kind(column)} {name}" for name, column in faces.items()]
@@ -71,16 +72,13 @@ def _count_code(longest: int) -> str:
     return "u1" if longest < 256 else "i4"
 
 
-def _of_faces(moved: Moved) -> dict[str, NDArray | Lists]:
+def _faces(moved: Moved) -> dict[str, NDArray | Lists]:
     """The faces' corners and the other properties, by name; empty without faces."""
-    faces, rows = moved.like.faces, moved.like.layout.get("face_rows")
+    faces = moved.like.faces
     if faces is None:
         return {}
     corners = Lists((faces >= 0).sum(axis=1), faces[faces >= 0].astype(np.int32))
-    held = moved.like.layout.get("of_faces", {})
-    if rows is not None:
-        held = {name: one.rows(rows) if isinstance(one, Lists) else one[rows] for name, one in held.items()}
-    return {"vertex_indices": corners, **held}
+    return {"vertex_indices": corners, **of_faces(moved.like)}
 
 
 def _length(column: NDArray | Lists) -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from numpy.typing import NDArray
 
 from pwan.pointfiles import numerals
-from pwan.pointfiles.columns import coordinates, listed
+from pwan.pointfiles.columns import coordinates, listed, of_several
 from pwan.pointfiles.content import Fault
 from pwan.pointfiles.text.separators import Separator, without_comment
 
@@ -106,8 +106,11 @@ def found(text: str, suffix: str, notes: list[str]) -> Start:
 
 
 def _is_text(line: str) -> bool:
-    """Whether no word of a line begins as a number does: it may be a header, it is no row."""
+    """Whether no word of a line begins as a number does, nor all of them say that one is missing: it may be a header,
+    it is no row."""
     words = [word for word in re.split(r"[\s,;|]+", line.replace('"', " ").replace("'", " ")) if word]
+    if len(words) > 1 and all(word.lower() in numerals.MISSING for word in words):
+        return False
     return not any(numerals.number(word) is not None or re.match(r"[+-]?\.?\d", word) for word in words)
 
 
@@ -188,7 +191,7 @@ def names_of(start: Start, separator: Separator, columns: int, first_cells: list
             )
     for at, line in reversed(start.comments):
         for names in _cells(line, separator):
-            if len(names) == columns and coordinates(names) is not None:
+            if len(names) == columns and (coordinates(names) is not None or of_several(names)):
                 start.names_at = at
                 return names
     return None

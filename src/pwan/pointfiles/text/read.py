@@ -9,17 +9,20 @@ from __future__ import annotations
 import io
 import re
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pwan.pointfiles import numerals
-from pwan.pointfiles.columns import COUNTED_FROM, Asked, coordinates
+from pwan.pointfiles.columns import COUNTED_FROM, Asked, Key, chosen, coordinates
 from pwan.pointfiles.content import Content, Fault
 from pwan.pointfiles.encodings import decoded
 from pwan.pointfiles.text import preamble
 from pwan.pointfiles.text.choose import named_by_layout, places_of
+from pwan.pointfiles.text.exact import as_spelled, may_differ
 from pwan.pointfiles.text.separators import Separator, found_in, loadtxt_separator, without_comment
 
 
@@ -31,11 +34,13 @@ class Table:
         columns: each as numbers (n,), or as the texts of its cells where it is none.
         names: of the columns, None without any.
         missing: what stands in cells without a number, by the place of the column.
+        cells: those of the column at a place, as they are spelled; None where the numbers give them all back.
     """
 
     columns: list[NDArray]
     names: list[str] | None
     missing: dict[int, str] = field(default_factory=dict)
+    cells: Callable[[int], Sequence[str]] | None = None
 
 
 def read(data: bytes, asked: Asked) -> Content:
@@ -63,7 +68,7 @@ def read(data: bytes, asked: Asked) -> Content:
         if sum(len(line) for _, line in stripped) > sum(len(line) for _, line in lines):
             notes.append("left out the comments between and behind the rows")
         table = _quick("\n".join(line for _, line in lines), start, separator) or _careful(
-            lines, start, separator, notes
+            lines, start, separator, asked.columns, notes
         )
     content = _content(table, start, asked, notes)
     content.layout |= {
@@ -83,26 +88,28 @@ def _quick(body: str, start: preamble.Start, separator: Separator) -> Table | No
     """All rows at once where every one is numbers alone, as in large scans; else None."""
     if '"' in body or start.chemistry or (sign := loadtxt_separator(separator)) is False:
         return None
+    load = partial(np.loadtxt, delimiter=sign or None, comments=None)
     try:
-        values = np.loadtxt(
-            io.StringIO(body.replace(",", ".") if separator.decimal_comma else body),
-            delimiter=sign or None,
-            comments=None,
-            ndmin=2,
-        )
+        values = load(io.StringIO(body.replace(",", ".") if separator.decimal_comma else body), ndmin=2)
     except ValueError:
         return None
-    first = values[0]
-    if values.shape[1] < 2 or preamble.counts_rows(first, values.shape) or _numbered_header(first, values[1:]):
+    head = separator.split(start.sample[0][1])
+    if values.shape[1] < 2 or preamble.counts_rows(values[0], values.shape) or _numbered_header(head, values[1:]):
         return None
     preamble.check_count(start.declared, len(values))
     counts = len(values) >= COUNTED_FROM and np.array_equal(values[:, 0], np.arange(1, len(values) + 1))
     counted = [str(int(one)) for one in values[:, 0]] if counts else None
     names = preamble.names_of(start, separator, values.shape[1], counted)
-    return Table(list(values.T), names)
+
+    def cells(place: int) -> list[str]:
+        return [cell.strip() for cell in load(io.StringIO(body), usecols=place, dtype=str, ndmin=1).tolist()]
+
+    return Table(list(values.T), names, cells=cells if may_differ(values, body, separator) else None)
 
 
-def _careful(lines: list[tuple[int, str]], start: preamble.Start, separator: Separator, notes: list[str]) -> Table:
+def _careful(
+    lines: list[tuple[int, str]], start: preamble.Start, separator: Separator, asked: Key | None, notes: list[str]
+) -> Table:
     """Row by row, with the line of every fault."""
     rows = [(at, separator.split(line)) for at, line in lines]
     kept = separator.sign in ",;|"  # where two separators have an empty cell between them
@@ -131,20 +138,26 @@ def _careful(lines: list[tuple[int, str]], start: preamble.Start, separator: Sep
         names = [names[place] for place in held] if names else None
     floats = [[_float(cells[place], separator) for _, cells in rows] for place in range(len(rows[0][1]))]
     if names is None and len(rows) > 1:
-        head = np.array([_or_nan(column[0]) for column in floats])
-        if _numbered_header(head, np.array([[_or_nan(value) for value in column[1:]] for column in floats]).T):
+        others = np.array([[_or_nan(value) for value in column[1:]] for column in floats])
+        if _numbered_header(rows[0][1], others):
             notes.append(f"line {rows[0][0]} numbers the columns and is no point")
             rows, floats = rows[1:], [column[1:] for column in floats]
-    return _table(rows, floats, names, separator)
+    wanted = None
+    if names:
+        wanted = coordinates(names) if asked is None else chosen(names, asked, "columns")
+    return _table(rows, floats, names, wanted or (), separator)
 
 
 def _table(
-    rows: list[tuple[int, list[str]]], floats: list[list[float | None]], names: list[str] | None, separator: Separator
+    rows: list[tuple[int, list[str]]],
+    floats: list[list[float | None]],
+    names: list[str] | None,
+    wanted: tuple[int, ...],
+    separator: Separator,
 ) -> Table:
-    """Each column as numbers or, where most of its cells are none or all are empty, as text."""
+    """Each column as numbers or, where most of its cells are none or all are empty, as text; wanted ones as numbers."""
     columns: list[NDArray] = []
     missing: dict[int, str] = {}
-    wanted = (coordinates(names) if names else None) or ()
     for place, column in enumerate(floats):
         bad = [index for index, value in enumerate(column) if value is None]
         must = place in wanted if wanted else sum(one.dtype.kind == "f" for one in columns) < 3
@@ -166,7 +179,7 @@ def _table(
             )
         else:
             columns.append(np.array([cells[place] for _, cells in rows]))
-    return Table(columns, names, missing)
+    return Table(columns, names, missing, lambda place: [cells[place] for _, cells in rows])
 
 
 def _content(table: Table, start: preamble.Start, asked: Asked, notes: list[str]) -> Content:
@@ -179,7 +192,9 @@ def _content(table: Table, start: preamble.Start, asked: Asked, notes: list[str]
     for place, column in enumerate(columns):
         if place not in places:
             name = _unused(words[place], fields)
-            fields[name] = column
+            fields[name] = column if table.cells is None else as_spelled(column, partial(table.cells, place))
+            if column.dtype.kind == "f" and fields[name].dtype.kind == "U":
+                notes.append(f"column {name} is kept as text: numbers would lose zeros in front, or its last digits")
             if place in table.missing:
                 missing[name] = table.missing[place]
     layout = {
@@ -246,12 +261,13 @@ def _or_nan(value: float | None) -> float:
     return float("nan") if value is None else value
 
 
-def _numbered_header(first: NDArray, others: NDArray) -> bool:
-    """Whether a first row 0, 1, 2, ... (an empty first cell aside) is pandas' names of columns without names."""
-    if len(others) == 0 or np.isnan(others).all() or (others[np.isfinite(others)] % 1 == 0).all():
+def _numbered_header(cells: list[str], others: NDArray) -> bool:
+    """Whether a first row spelled 0, 1, 2, ... (behind no number, of an index) is pandas' names of columns without
+    names; it is a row where all others are whole numbers too, as positions of voxels are."""
+    named = cells if numerals.number(cells[0]) is not None else cells[1:]
+    if len(named) < 2 or named != [str(place) for place in range(len(named))]:
         return False
-    named = first[1:] if np.isnan(first[0]) else first
-    return len(named) > 1 and np.array_equal(named, np.arange(len(named)))
+    return not np.isnan(others).all() and bool((others[np.isfinite(others)] % 1 != 0).any())
 
 
 def _unused(name: str, fields: dict[str, NDArray]) -> str:

@@ -14,6 +14,7 @@ COMMENTS = ("#", "//", "%", "!")
 _BEHIND = re.compile(r"\s(?:#|//|%|!).*")  # a comment behind values; 1.#QNAN is none
 _BEHIND_CELLS = re.compile(r"(?<=[\d.,;|\t])\s+(?:#|//|%|!).*")  # the same, but not in a cell such as "Point #3"
 _COMMA_NUMBER = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
+_INSIDE_NUMBER = re.compile(r"(?:^|[\d+-]),\d")  # a comma that no blank parts from what is before it: 1,5 and not 1 ,5
 NAMES = {";": "semicolon", "\t": "tab", ",": "comma", "|": "bar", " ": "blanks", ", ": "commas and blanks"}
 
 
@@ -76,7 +77,8 @@ def found_in(lines: list[str]) -> Separator:
     if not any("," in line for line in lines):
         return Separator(" ")
     blank = _with_decimals(lines, " ")
-    if blank.decimal_comma and all(len(blank.split(line)) > 1 for line in lines):
+    inside = any(_INSIDE_NUMBER.search(line) for line in lines)
+    if inside and blank.decimal_comma and all(len(blank.split(line)) > 1 for line in lines):
         return blank
     if sum("," in line for line in lines) * 2 <= len(lines):
         return Separator(" ")

@@ -36,10 +36,12 @@ def write(stream: BinaryIO, moved: Moved) -> None:
     head = _head(moved, names, [*columns, *extra.values()], list(extra))
     if head:
         stream.write(("\n".join(head) + "\n").encode(encoding, errors="replace"))
+    decimal = layout["decimal"]
     rows = [
-        column if place in layout["places"] else _whole(column, missing[place]) for place, column in enumerate(columns)
+        column if place in layout["places"] else _whole(column, missing[place], decimal)
+        for place, column in enumerate(columns)
     ]
-    spell = _speller(_quote(layout["separator"]), layout["decimal"] == ",")
+    spell = _speller(_quote(layout["separator"]), decimal)
     for piece in text_rows([*rows, *extra.values()], layout["separator"], spell):
         stream.write(piece if encoding == "utf-8" else piece.decode("utf-8").encode(encoding, errors="replace"))
 
@@ -81,17 +83,17 @@ def _quote(separator: str) -> Callable[[str], str]:
     return _quoted if separator == ", " else lambda cell: _quoted_csv(cell, separator)
 
 
-def _speller(quote: Callable[[str], str], decimal_comma: bool) -> Callable[[NDArray], list[str]]:
+def _speller(quote: Callable[[str], str], decimal: str) -> Callable[[NDArray], list[str]]:
     def spell(column: NDArray) -> list[str]:
         cells = spelled(column)
         if column.dtype.kind not in "fiub":
             return [quote(cell) for cell in cells]
-        return [quote(cell.replace(".", ",")) for cell in cells] if decimal_comma else cells
+        return cells if decimal == "." else [quote(cell.replace(".", decimal)) for cell in cells]
 
     return spell
 
 
-def _whole(column: NDArray, missing: str = "nan") -> NDArray:
+def _whole(column: NDArray, missing: str = "nan", decimal: str = ".") -> NDArray:
     """Numbers that are all whole as such, labels and counts, which a reader of text cannot tell from real numbers; as
     text where some are missing."""
     if column.dtype.kind != "f":
@@ -100,7 +102,8 @@ def _whole(column: NDArray, missing: str = "nan") -> NDArray:
     whole = bool((column[there] % 1 == 0).all()) and np.abs(column[there]).max(initial=0) < 2**53
     if there.all():
         return column.astype(np.int64) if whole else column
-    cells = np.array(spelled(column[there].astype(np.int64) if whole else column[there]) + [missing], dtype=object)
+    numbers = spelled(column[there].astype(np.int64) if whole else column[there])
+    cells = np.array([*(cell.replace(".", decimal) for cell in numbers), missing], dtype=object)
     places = np.where(there, np.cumsum(there) - 1, -1)  # of the spelled numbers; the last for what is missing
     text = cells[places]
     text[np.isinf(column)] = spelled(column[np.isinf(column)])
