@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -136,7 +137,9 @@ def test_the_paper_grid_is_named_in_the_experiment():
     ("overrides", "folder"),
     [
         (["problem.keep=0.7"], "keep=0.7"),
-        (["problem.keep=0.7", "++method.pwan.steps=3"], "steps=3_keep=0.7"),
+        (["problem.keep=0.7", "++method.pwan.steps=3"], "pwan.steps=3_keep=0.7"),
+        (["method.cpd.rank=50"], "cpd.rank=50"),
+        (["method.pwan.rank=50", "problem.rank=50"], "pwan.rank=50_rank=50"),
         (["trainer_x=1", "shape=bunny"], "shape=bunny_trainer_x=1"),
         (["experiment=noise_bunny", "method=[pwan,wgan]", "trials=2", "workers=1", "output=x", "name=y"], "cell"),
         (["retry_failed=true", "task=benchmark", "trainer=lightning", "logger=none"], "cell"),
@@ -147,6 +150,39 @@ def test_the_paper_grid_is_named_in_the_experiment():
 )
 def test_folders_of_cells_are_named_by_what_varies(overrides, folder):
     assert cell_folder(overrides) == folder
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "kept"),
+    [
+        ("cpd", '{"rank": 50, "w": 0.1}', True),
+        ("cpd", "", True),  # written before the settings were noted
+        ("cpd", '{"rank": 60}', False),
+        ("cpd", "{}", False),  # of problem.rank=50
+        ("pwan", '{"rank": 50}', False),
+    ],
+)
+def test_a_cells_folder_of_the_name_of_before_goes_on(tmp_path, method, options, kept):
+    (tmp_path / "rank=50_seed=1").mkdir()
+    row = {"settings": "a", "trial": 0, "method": method, "options": options}
+    (tmp_path / "rank=50_seed=1" / "rows.jsonl").write_text(f'{json.dumps(row)}\nnull\n{{"settings": "a", "tri')
+    name = cell_folder(["method.cpd.rank=50", "seed=1"], str(tmp_path))
+    assert name == ("rank=50_seed=1" if kept else "cpd.rank=50_seed=1")
+    assert cell_folder(["problem.rank=50", "seed=1"], str(tmp_path)) == "rank=50_seed=1"
+    assert cell_folder(["method.cpd.rank=50", "seed=2"], str(tmp_path)) == "cpd.rank=50_seed=2"
+
+
+def test_a_sweep_finds_its_cells_by_the_names_of_before(tmp_path, capsys):
+    sweep = ["-m", "name=test", "method=[soft_assignment]", "method.soft_assignment.steps=2,3", "trials=1"]
+    sweep += ["problem.points=30", "problem.rank=20", "workers=0", "logger=none", f"output={tmp_path}"]
+    assert main(sweep, conf=CONF) == 0
+    named = {path.name: path for path in tmp_path.iterdir() if path.is_dir()}
+    assert len(named) == 2 and all(name.startswith("soft_assignment.steps=") for name in named)
+    before = {path.rename(tmp_path / name.removeprefix("soft_assignment.")).name for name, path in named.items()}
+    capsys.readouterr()
+    assert main(sweep, conf=CONF) == 0
+    assert "nothing to do: all 2 cells were finished already" in capsys.readouterr().out
+    assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == before
 
 
 def test_folders_with_odd_characters_stay_apart():

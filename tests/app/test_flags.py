@@ -139,5 +139,6 @@ def test_a_sweep_from_any_order_keeps_the_words_of_the_user_alone(tmp_path, caps
     assert written["hydra"] == ["hydra.mode=MULTIRUN"]  # Hydra's own word for the flag
     assert sorted(written["task"]) == sorted([*(one for one in arguments if "=" in one), *more, f"output={tmp_path}"])
     assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == {
-        f"refinement=none_stages=0_steps=0_warmup=0_outlier_ratio={ratio}_points=20" for ratio in (0.2, 0.4)
+        f"pwan.refinement=none_pwan.stages=0_pwan.steps=0_pwan.warmup=0_outlier_ratio={ratio}_points=20"
+        for ratio in (0.2, 0.4)
     }

@@ -17,6 +17,7 @@ import yaml
 from pwan import read_points, shapes
 from pwan.app import main, own_scans
 from pwan.bench.rows import read_rows
+from pwan.bench.tracking import run_id
 from tests import warm
 
 ROOT = Path(__file__).parents[2]
@@ -213,7 +214,8 @@ def test_offline_runs_of_two_cells_at_once_stay_apart(tmp_path):
     runs = sorted(tmp_path.glob("out/*/wandb/offline-run-*"))
     assert [run.parent.parent.name for run in runs] == ["1", "2"]
     ends = {run.name.rsplit("-", 1)[1] for run in runs}
-    assert ends == {row["settings"] for row in read_rows(tmp_path / "out")} and len(ends) == 2
+    rows = read_rows(tmp_path / "out")
+    assert ends == {run_id(row["experiment"], row["settings"]) for row in rows} and len(ends) == 2
 
 
 # a machine without a display

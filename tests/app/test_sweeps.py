@@ -17,6 +17,8 @@ from pwan import methods
 from pwan.app import _alone, closing, main
 from pwan.app.checked import Checked
 from pwan.bench.cell import trial_seed
+from pwan.bench.job import Outcome
+from pwan.bench.last_run import end_run
 from pwan.bench.rows import NAME, RowFile, read_rows
 from tests import warm
 
@@ -184,6 +186,16 @@ def test_a_job_whose_process_died_and_other_tasks_have_their_line():
     assert "exit code 1" in table
     assert "more" not in table
     assert "4 cells, 3 failed as a job" in table
+
+
+def test_a_cell_that_took_trials_over_has_its_line(tmp_path):
+    end_run(tmp_path, [Outcome("cpd", "a", ran=0, skipped=3, failed=0, taken=2)])
+    table = closing.describe([{"folder": str(tmp_path), "task": "benchmark", "code": 0, "error": ""}], 1)
+    heads, line, *_ = (text.split() for text in table.splitlines())
+    assert dict(zip(heads, line, strict=False)) == {
+        **{"cell": tmp_path.name, "method": "cpd", "ran": "0", "skipped": "3", "taken": "2", "failed": "0"}
+    }
+    assert "1 cell, 0 failed as a job" in table
 
 
 def test_cells_that_run_beside_each_other_start_no_processes_of_their_own():

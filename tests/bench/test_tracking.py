@@ -15,7 +15,7 @@ import wandb
 from pwan.bench import tracking
 from pwan.bench.curves import CURVES, median_curves
 from pwan.bench.settings import TrackingSettings
-from pwan.bench.tracking import SUMMARY_METRICS, is_tracked, is_wanted, save_workspace, track
+from pwan.bench.tracking import SUMMARY_METRICS, is_tracked, is_wanted, run_id, save_workspace, track
 
 
 def records(folder):
@@ -78,11 +78,17 @@ def call(folder, *, failed=False, mode="offline", rows=None, curves=None, figure
         experiment="test",
         method="pwan",
         rows=pd.DataFrame([{"trial": 0, "mse": 0.2, "status": "ok", "distance": None}]) if rows is None else rows,
+        written=1,
         summary={**line, **summary},
         curves=curves,
         figures=figures or {},
         failed=failed,
     )
+
+
+def is_tracked_here(folder, experiment="test", rows=1, of=None):
+    """Whether rows of the experiment are, of which the rows themselves say that they are."""
+    return is_tracked(folder, experiment, rows * [{"settings": "abc", "experiment": of or experiment}])
 
 
 def table(folder, key):
@@ -301,28 +307,55 @@ def server(monkeypatch):
 @pytest.mark.parametrize("status", [0, None, 401, 500])
 def test_a_run_that_no_server_takes_is_written_offline_and_that_is_said(tmp_path, server, capsys, status):
     server(status)
-    assert not is_tracked(tmp_path, "abc")
+    assert not is_tracked_here(tmp_path)
     call(tmp_path, mode="online")
-    assert is_tracked(tmp_path, "abc")
+    assert is_tracked_here(tmp_path)
     assert logged_summary(tmp_path)["mse_median"] == 0.2
     assert not list(tmp_path.glob("wandb/run-*"))
     told = capsys.readouterr().err
     assert "warning: W&B did not take the run" in told and "wandb sync" in told
     call(tmp_path / "next", mode="auto")  # nobody is asked again
-    assert is_tracked(tmp_path / "next", "abc") and "W&B" not in capsys.readouterr().err
+    assert is_tracked_here(tmp_path / "next") and "W&B" not in capsys.readouterr().err
 
 
 def test_a_key_of_a_wrong_form_is_as_good_as_no_server(tmp_path, server, monkeypatch, capsys):
     server(500)
     monkeypatch.setenv("WANDB_API_KEY", "mine")
     call(tmp_path, mode="online")
-    assert is_tracked(tmp_path, "abc") and "warning: W&B did not take the run" in capsys.readouterr().err
+    assert is_tracked_here(tmp_path) and "warning: W&B did not take the run" in capsys.readouterr().err
 
 
 def test_the_folder_of_a_run_that_never_began_does_not_count(tmp_path):
     (tmp_path / "wandb" / "run-20260101_000000-abc" / "files").mkdir(parents=True)
     (tmp_path / "wandb" / "run-20260101_000000-abc" / "run-abc.wandb").write_bytes(b"")
-    assert not is_tracked(tmp_path, "abc")
+    assert not is_tracked_here(tmp_path)
+
+
+def test_a_run_counts_for_its_experiment_and_its_rows(tmp_path):
+    assert run_id("one", "abc") != run_id("two", "abc") != run_id("two", "abd")
+    call(tmp_path)
+    ids = [record.run.run_id for record in records(tmp_path) if record.HasField("run")]
+    assert ids[0] == run_id("test", "abc")
+    assert is_tracked_here(tmp_path)
+    assert not is_tracked_here(tmp_path, "other")
+    assert not is_tracked_here(tmp_path, rows=2)  # of another trial, or of one that was run again
+
+
+def test_a_run_that_was_cut_short_does_not_count(tmp_path, monkeypatch):
+    call(tmp_path)
+    monkeypatch.setattr(tracking, "_number", lambda value: 1 / 0)  # when all is logged
+    with pytest.raises(ZeroDivisionError):
+        call(tmp_path)
+    assert not is_tracked_here(tmp_path)
+
+
+def test_a_run_of_before_counts_for_the_experiment_of_its_rows_where_it_has_a_table(tmp_path):
+    run = tmp_path / "wandb" / "offline-run-20260101_000000-abc"
+    run.mkdir(parents=True)
+    assert not is_tracked_here(tmp_path)
+    (run / "files" / "media" / "table").mkdir(parents=True)
+    assert is_tracked_here(tmp_path)
+    assert not is_tracked_here(tmp_path, "other", of="test")
 
 
 @pytest.mark.parametrize(
@@ -339,4 +372,4 @@ def test_the_variable_of_wandb_keeps_a_run_offline(tmp_path, server, monkeypatch
     server(0)
     monkeypatch.setenv("WANDB_MODE", "offline")
     call(tmp_path, mode="online")
-    assert is_tracked(tmp_path, "abc") and capsys.readouterr().err == ""
+    assert is_tracked_here(tmp_path) and capsys.readouterr().err == ""

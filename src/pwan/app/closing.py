@@ -88,17 +88,15 @@ def close(*, stopped: bool = False) -> int:
         return OK
     if any(note["task"] == "benchmark" and note["code"] != WRONG_INPUT for note in notes):  # else no row is new
         from pwan.bench.rows import read_rows
-        from pwan.bench.summary import write_paired, write_summary
+        from pwan.bench.summary import write_tables
 
-        rows = read_rows(Sweep.folder)
-        write_summary(Sweep.folder, rows)
-        write_paired(Sweep.folder, rows)
+        write_tables(Sweep.folder, read_rows(Sweep.folder))
     print(f"\n{describe(notes, len(Sweep.cells), stopped=stopped)}\nall cells so far: {Sweep.folder}")
     return max((FAILED if note["code"] is None else note["code"] for note in notes), default=OK)
 
 
 def describe(notes: list[dict[str, Any]], cells: int, *, stopped: bool = False) -> str:
-    """A table with a line for each cell and method that had something to do or went wrong, and one sentence.
+    """A table with a line for each cell and method that got trials or went wrong, and one sentence.
 
     Args:
         notes: of the cells that have begun.
@@ -106,7 +104,7 @@ def describe(notes: list[dict[str, Any]], cells: int, *, stopped: bool = False) 
         stopped: by Ctrl-C.
     """
     lines = [line for note in notes for line in _lines(note, stopped)]
-    shown = [line for line in lines if line["ran"] or line["why"]]
+    shown = [line for line in lines if line["ran"] or line["taken"] or line["why"]]
     failed = sum(note["code"] not in ((OK, None) if stopped else (OK,)) for note in notes)
     rest = len(lines) - len(shown)
     if not shown and not stopped:
@@ -130,7 +128,7 @@ def _table(lines: list[dict[str, Any]]) -> str:
 
 def _lines(note: dict[str, Any], stopped: bool) -> list[dict[str, Any]]:
     cell = {"cell": Path(note["folder"]).name}
-    nothing = {"method": "-", "ran": 0, "skipped": 0, "failed": 0}
+    nothing = {"method": "-", "ran": 0, "skipped": 0, "taken": 0, "failed": 0}
     if note["code"] is None:
         return [{**cell, **nothing, "why": "stopped" if stopped else "its process ended before the job did"}]
     if note["error"]:
@@ -138,10 +136,10 @@ def _lines(note: dict[str, Any], stopped: bool) -> list[dict[str, Any]]:
     if note["task"] != "benchmark":
         why = "" if note["code"] == OK else f"exit code {note['code']}"
         return [{**cell, **nothing, "method": note["task"], "ran": 1, "why": why}]
-    from pwan.app.tasks.benchmark import read_outcomes
+    from pwan.bench.last_run import read_outcomes
 
     return [
-        {**cell, "method": o.method, "ran": o.ran, "skipped": o.skipped, "failed": o.failed, "why": o.error}
+        {**cell, **{name: getattr(o, name) for name in nothing}, "why": o.error}
         for o in read_outcomes(Path(note["folder"]))
     ]
 

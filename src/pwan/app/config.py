@@ -6,13 +6,17 @@ know. What Hydra cannot check, because a list of methods needs an open node, is 
 
 from __future__ import annotations
 
+import contextlib
+import json
 import re
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
 from typing import Any
 
 from hydra.core.config_store import ConfigStore
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import MISSING, DictConfig, OmegaConf
 
 from pwan import shapes
@@ -30,6 +34,9 @@ _NO_CELL = re.compile(
     r"[+~]*((experiment|method|trials|workers|output|name|retry_failed|task|options\.known)(=|$)"
     r"|(trainer|logger)([.=@]|$))"
 )
+# what a cell's folder leaves out of the names of its overrides
+_SECTIONS = re.compile(r"^\+*(?:[\w/@]+\.)*(?=\w+=)")
+_METHOD = re.compile(r"^\+*method\.(?=\w+\.[\w.]+=)")
 
 
 @dataclass
@@ -156,13 +163,41 @@ def method_entries(nodes: Mapping[str, Any]) -> list[MethodEntry]:
     return entries
 
 
-def cell_folder(overrides: Sequence[str]) -> str:
+def cell_folder(overrides: Sequence[str], sweep: str | None = None) -> str:
     """A folder's name for a sweep's cell: ``problem.keep=0.7`` and ``seed=1`` become ``keep=0.7_seed=1``.
 
-    What chooses which methods run, or how, makes no other cell: its rows belong beside those that are there.
+    A method's setting keeps the method's name: ``method.pwan.rank=50`` becomes ``pwan.rank=50``. It did not always: the
+    name of before is kept where the sweep's folder, if given, has such a folder with rows of this setting. What chooses
+    which methods run, or how, makes no other cell: its rows belong beside those that are there.
     """
     varying = [override for override in sorted(overrides) if not _NO_CELL.match(override)]
-    spelled = ",".join(re.sub(r"^(?=(method|options)\.)", "++", override) for override in varying)  # as it always was
-    name = "_".join(re.sub(r"^\+*(?:[\w/@]+\.)*(?=\w+=)", "", override) for override in varying) or "cell"
+    before = _folder_name(varying, [_SECTIONS.sub("", override) for override in varying])
+    of_methods = [override for override in varying if _METHOD.match(override)]
+    if sweep is not None and of_methods and all(_has_rows_of(Path(sweep, before), one) for one in of_methods):
+        return before
+    return _folder_name(varying, [(_METHOD if one in of_methods else _SECTIONS).sub("", one) for one in varying])
+
+
+def _folder_name(overrides: Sequence[str], shortened: Sequence[str]) -> str:
+    """The shortened overrides as a name that any file system takes."""
+    spelled = ",".join(re.sub(r"^(?=(method|options)\.)", "++", override) for override in overrides)  # as it always was
+    name = "_".join(shortened) or "cell"
     safe = re.sub(r"[^\w.=-]", "-", name)[:100]
     return safe if safe == name else f"{safe}-{zlib.crc32(spelled.encode()):08x}"
+
+
+def _has_rows_of(folder: Path, override: str) -> bool:
+    """Whether the folder has a row of the method and setting that an override such as method.pwan.rank=50 names."""
+    path = folder / "rows.jsonl"  # read here, for pwan.bench.rows loads torch
+    if not path.is_file():
+        return False
+    parsed = OverridesParser.create().parse_override(override)
+    _, method, setting = parsed.key_or_group.split(".", 2)
+    value = getattr(parsed.value(), "text", parsed.value())
+    for line in path.read_text(errors="replace").splitlines():
+        with contextlib.suppress(ValueError, AttributeError):  # no row, as a last line that was cut off
+            row = json.loads(line)
+            options = json.loads(row.get("options") or "null")  # None: of a task or a time that did not note them
+            if row.get("method") == method and (options is None or (setting, value) in options.items()):
+                return True
+    return False

@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from pwan.app.results import SOURCE_WORDS, Results, varying_axes, with_infinite_failures
+from pwan.app.single_trials import Views
 from pwan.app.tables import DIGITS
 from pwan.choices import ACCURACY_SHAPES
 from pwan.report.overview_figure import draw_overview
@@ -19,7 +20,7 @@ _TABLES = {"noise": NOISE, "partial": PARTIAL}
 _SUFFIXES = {"paper": "", "packaged": "_packaged"}  # of the figure's name, by the source of the shapes
 
 
-def overview_section(found: Sequence[Results], figures: Path, views: Mapping[str, Link]) -> list[Section]:
+def overview_section(found: Sequence[Results], figures: Path, views: Views) -> list[Section]:
     """The section, drawn from the experiments named noise_<shape> and partial_<shape>; nothing where there are none.
 
     The paper's points and packaged ones have a figure each: accuracy_noise.png and accuracy_noise_packaged.png.
@@ -58,17 +59,17 @@ def _panels(rows: pd.DataFrame, table: PublishedTable) -> dict[str, pd.DataFrame
     return panels
 
 
-def _worst_table(
-    panels: Mapping[str, pd.DataFrame], table: PublishedTable, title: str, views: Mapping[str, Link]
-) -> Table:
-    """The largest error of the first method in each cell, a line for each shape."""
+def _worst_table(panels: Mapping[str, pd.DataFrame], table: PublishedTable, title: str, views: Views) -> Table:
+    """The largest error of the first method in each cell, a line for each shape, with the view that shows it."""
     method = next(iter(panels.values()))["method"].iloc[0]
     lines = []
     for shape, panel in panels.items():
         line: dict[str, object] = {"shape": shape}
         ours = with_infinite_failures(panel[panel["method"] == method])
         for x, cell in ours.groupby(ours[table.axis].astype(float)):
-            worst, view = spelled(cell["mse"].max(), DIGITS), views.get(cell["settings"].iloc[-1])
-            line[f"{table.axis} {x:g}"] = Link(worst, view.path, view.place) if view else worst
+            worst = cell[cell["mse"] == cell["mse"].max()]
+            shown = [views[key] for key in zip(worst["settings"], worst["trial"], strict=True) if key in views]
+            text = spelled(cell["mse"].max(), DIGITS)
+            line[f"{table.axis} {x:g}"] = Link(text, shown[0].path, shown[0].place) if shown else text
         lines.append(line)
     return Table(f"{title}: the largest MSE of {method}; links lead to 3-D views", pd.DataFrame(lines), digits=DIGITS)

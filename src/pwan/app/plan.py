@@ -29,10 +29,10 @@ OVERHEAD = 2.0  # seconds that a method takes in a cell beside its trials, for p
 # keys of the command line that are passed on, each with the tasks in which it changes anything; None: all
 _PASSED: dict[str, tuple[str, ...] | None] = {
     "seed": None,
-    "workers": None,
-    "retry_failed": None,
-    "logger": None,
-    "trainer": None,
+    "workers": (BENCHMARK,),  # the others measure or draw one thing after the other
+    "retry_failed": (BENCHMARK, "scalability"),
+    "logger": (BENCHMARK,),
+    "trainer": (BENCHMARK,),
     "trials": (BENCHMARK,),
     "method": (BENCHMARK, "scalability"),  # what the others show belongs to the methods that they name
     "shape.source": (BENCHMARK, "datasets", "dm_against_pdm"),  # the rest draw from surfaces, or have no shape

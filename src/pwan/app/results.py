@@ -15,6 +15,7 @@ from omegaconf import OmegaConf
 
 from pwan import shapes
 from pwan.bench.cell import AXES, Cell
+from pwan.bench.last_run import settings_in_order
 from pwan.bench.rows import NAME as ROWS
 from pwan.bench.rows import Row, check_same_problem, read_rows
 from pwan.bench.summary import NAME as SUMMARY
@@ -128,7 +129,10 @@ def current_rows(rows: list[Row], homes: dict[str, Path]) -> list[Row]:
     def place(row: Row) -> tuple[Any, ...]:
         return (homes[row["settings"]], row["method"], *(row[name] for name in AXES))
 
-    last = {place(row): row["settings"] for row in rows}
+    turns = {(home, key): n for home in set(homes.values()) for n, key in enumerate(settings_in_order(home))}
+    # of settings whose turn is not known the last rows count
+    in_order = sorted(rows, key=lambda row: turns.get((homes[row["settings"]], row["settings"]), -1))
+    last = {place(row): row["settings"] for row in in_order}
     return [row for row in rows if last[place(row)] == row["settings"]]
 
 
@@ -148,6 +152,35 @@ def with_swept_options(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     return frame.join(table[swept]), swept
 
 
+def with_settings_columns(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """The rows with the columns that tell one method's settings in a cell apart, and the columns' names.
+
+    These are swept numbers, see :func:`with_swept_options`; where they are not enough, "options" too, and where these
+    are not, "settings".
+    """
+    frame, columns = with_swept_options(frame)
+    for name in ("options", "settings"):
+        if (frame.groupby([*AXES, "method", *columns], dropna=False)["settings"].nunique() > 1).any():
+            columns = [*columns, name]
+    return frame, columns
+
+
+def cells_in_words(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Each cell's rows, and what tells it from the others; empty for a single cell.
+
+    Each of several settings of a method is a cell of its own, with the rows of the methods that have but one.
+    """
+    frame, columns = with_settings_columns(frame)
+    axes = varying_axes(frame)
+    for key, rows in frame.groupby(axes, sort=True, dropna=False) if axes else [((), frame)]:
+        several = rows.groupby("method")["settings"].transform("nunique") > 1
+        variants = rows[several].groupby(columns, sort=True, dropna=False) if several.any() else [((), rows)]
+        for swept, variant in variants:
+            values = [*key, *(f"{value:g}" if isinstance(value, float) else value for value in swept)]
+            words = ", ".join(f"{name} {value}" for name, value in zip([*axes, *columns], values, strict=False))
+            yield words, rows[~several | rows.index.isin(variant.index)]
+
+
 def with_infinite_failures(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(mse=frame["mse"].astype(float).where(frame["status"] == OK, float("inf")))
 
@@ -162,7 +195,7 @@ def hardest_cell(results: Results) -> pd.DataFrame:
     errors = with_infinite_failures(results.frame)
     errors["kept"] = have_points(errors, results.files)
     cells = []
-    for _, group in errors.groupby(AXES, sort=False, dropna=False):
+    for _, group in cells_in_words(errors):
         typical = group.groupby("method", sort=False)["mse"].median().median()
         cells.append((bool(group["kept"].any()), typical, group.index))
     index = max(cells, key=lambda cell: cell[:2])[2]
@@ -199,7 +232,10 @@ def _plain(value: Any) -> Any:
 def benchmark_command(frame: pd.DataFrame) -> str:
     """The command that makes these rows, given the methods' YAML files; a line for each cell if they form no grid."""
     defaults = vars(SynthesisSettings())
-    keys = {"shape": "shape", "shape_source": "shape.source", "seed": "seed"}
+    # conf/shape has a file for each packaged shape but those of families; paper sets beyond them have none either
+    files = set(shapes.names()) - {name for family in shapes.families().values() for name in family}
+    shape = "shape" if set(frame["shape"]) <= files else "shape.name"
+    keys = {"shape": shape, "shape_source": "shape.source", "seed": "seed"}
     values = {axis: [_spelled(value) for value in frame[axis].unique()] for axis in AXES}
     named = [
         axis

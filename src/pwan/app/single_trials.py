@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from pwan.app.results import Files, Results, have_points, remade_problem, varying_axes, with_infinite_failures
-from pwan.bench.cell import AXES
+from pwan.app.results import Files, Results, cells_in_words, have_points, remade_problem, with_infinite_failures
 from pwan.bench.pictures import registration
 from pwan.bench.rows import Row
 from pwan.report.example_figure import Example
@@ -19,7 +18,11 @@ from pwan.report.registered import Registration
 from pwan.report.scene import scene_json
 
 WORST = "worst_trials.html"  # beside the figures: the views would make the page itself too large
+KEPT = "whose points were kept"
 NOT_REMADE = (ValueError, OSError, KeyError, TypeError)  # a page without a trial is better than none
+
+# of single trials, by the settings and the number of the row that each was picked by
+Views = Mapping[tuple[str, int], Link]
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,7 @@ class Trial:
 
     Attributes:
         row: of the method by whose error it was picked.
+        picked_from: says so where this was not from all trials of that method.
         source: (r, D).
         reference: (q, D).
         truth: (r, D).
@@ -35,15 +39,16 @@ class Trial:
     """
 
     row: Row
+    picked_from: str
     source: np.ndarray
     reference: np.ndarray
     truth: np.ndarray
     registrations: list[Registration]
 
-    def sizes(self) -> str:
-        return f"{len(self.source)} points of the source, {len(self.reference)} of the reference"
-
-    def scene(self, caption: str) -> Scene:
+    def scene(self, words: str) -> Scene:
+        """The trial as a view; the words say which one it is."""
+        sizes = f"{len(self.source)} points of the source, {len(self.reference)} of the reference"
+        caption = f"Trial {self.row['trial']}, {words}{self.picked_from}: {sizes}. Drag to turn."
         return Scene(caption, scene_json(self.source, self.reference, self.truth, self.registrations))
 
     def example(self, words: str, most: int | None = None) -> Example:
@@ -53,17 +58,30 @@ class Trial:
 
 
 def having_points(rows: pd.DataFrame, files: Files) -> pd.DataFrame:
-    """A cell's rows, one a method and trial, of which registered points were kept."""
-    last = rows.drop_duplicates(["method", "trial"], keep="last")
-    return last[have_points(last, files)]
+    """A cell's rows of which registered points were kept."""
+    return rows[have_points(rows, files)]
 
 
-def median_row(having: pd.DataFrame) -> Row:
-    """The row with the first method's median error, of the trials that all methods have points of, if there are any."""
+def median_trial(rows: pd.DataFrame, having: pd.DataFrame) -> tuple[Row, str]:
+    """The row with the first method's median error, of the trials that all methods have points of, if there are any.
+
+    Args:
+        rows: a cell's.
+        having: those of them with points, at least one.
+
+    Returns:
+        The row, and the words of :func:`picked_from`.
+    """
     common = set.intersection(*(set(group["trial"]) for _, group in having.groupby("method")))
     first = having[having["method"] == having["method"].iloc[0]]
     usable = by_error(first[first["trial"].isin(common)] if common else first)
-    return usable.iloc[(len(usable) - 1) // 2].to_dict()
+    return usable.iloc[(len(usable) - 1) // 2].to_dict(), picked_from(usable, rows)
+
+
+def picked_from(usable: pd.DataFrame, rows: pd.DataFrame) -> str:
+    """How many trials of a method could be picked, as the end of a sentence; nothing where all of its rows could."""
+    trials = int((rows["method"] == usable["method"].iloc[0]).sum())
+    return "" if len(usable) == trials else f", of the {len(usable)} of its {trials} trials {KEPT}"
 
 
 def by_error(rows: pd.DataFrame) -> pd.DataFrame:
@@ -71,7 +89,7 @@ def by_error(rows: pd.DataFrame) -> pd.DataFrame:
     return with_infinite_failures(rows).sort_values(["mse", "trial"])
 
 
-def trial_of(row: Row, having: pd.DataFrame, files: Files) -> Trial:
+def trial_of(row: Row, having: pd.DataFrame, files: Files, picked: str = "") -> Trial:
     """The row's trial, made again.
 
     Raises:
@@ -79,14 +97,7 @@ def trial_of(row: Row, having: pd.DataFrame, files: Files) -> Trial:
     """
     others = having[having["trial"] == row["trial"]].to_dict("records")
     registrations = [registration(other, files[other["method"], other["settings"], row["trial"]]) for other in others]
-    return Trial(row, *remade_problem(row), registrations)
-
-
-def cells_in_words(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Each cell's rows, and what tells it from the others; empty for a single cell."""
-    axes = varying_axes(frame)
-    for key, cell in frame.groupby(axes, sort=True, dropna=False) if axes else [((), frame)]:
-        yield ", ".join(f"{axis} {value}" for axis, value in zip(axes, key, strict=True)), cell
+    return Trial(row, picked, *remade_problem(row), registrations)
 
 
 def worst_trials(results: Results) -> list[tuple[str, Trial]]:
@@ -102,32 +113,31 @@ def worst_trials(results: Results) -> list[tuple[str, Trial]]:
         ours = having["method"] == cell["method"].iloc[0]
         if not ours.any():
             continue
+        row, ordered = having[ours].iloc[-1].to_dict(), pd.concat([having[ours], having[~ours]])
         try:
-            trial = trial_of(having[ours].iloc[-1].to_dict(), pd.concat([having[ours], having[~ours]]), results.files)
+            found.append((words, trial_of(row, ordered, results.files, picked_from(having[ours], cell))))
         except NOT_REMADE:  # the page says it of the experiment's own view
             continue
-        found.append((words, trial))
     return found
 
 
-def write_worst(found: Sequence[tuple[Results, Sequence[tuple[str, Trial]]]], figures: Path) -> dict[str, Link]:
-    """Write the page of the worst trials of all cells; the link to each, by the settings of its row.
+def write_worst(found: Sequence[tuple[Results, Sequence[tuple[str, Trial]]]], figures: Path) -> Views:
+    """Write the page of the worst trials of all cells, and give the link to each.
 
     Args:
         found: of each experiment, see :func:`worst_trials`.
         figures: the folder that the page is written into.
     """
     sections: list[Section] = []
-    links: dict[str, Link] = {}
+    links: dict[tuple[str, int], Link] = {}
     for results, trials in found:
         for words, trial in trials:
-            method, number = trial.row["method"], trial.row["trial"]
-            caption = f"Trial {number}, the worst of {method} in this cell: {trial.sizes()}. Drag to turn."
             try:
-                scene = trial.scene(caption)
+                scene = trial.scene(f"the worst of {trial.row['method']} in this cell")
             except NOT_REMADE:
                 continue
-            links[trial.row["settings"]] = Link("view", f"{figures.name}/{WORST}", anchor(len(sections)))
+            key = trial.row["settings"], int(trial.row["trial"])
+            links[key] = Link("view", f"{figures.name}/{WORST}", anchor(len(sections)))
             sections.append(Section(": ".join(filter(None, [results.name, words])), scenes=[scene]))
     if sections:
         figures.mkdir(exist_ok=True)
@@ -138,10 +148,11 @@ def write_worst(found: Sequence[tuple[Results, Sequence[tuple[str, Trial]]]], fi
 def first_trials(results: Results, drawn: pd.Series) -> list[Example]:
     """Trial 0 of all cells, where there are several, of those rows that are marked by ``drawn``."""
     first = results.frame[(results.frame["trial"] == 0) & drawn.astype(bool)]
-    if first.groupby(AXES, dropna=False).ngroups < 2:
+    cells = list(cells_in_words(first))
+    if len(cells) < 2:
         return []
     examples = []
-    for words, cell in cells_in_words(first):
+    for words, cell in cells:
         having = having_points(cell, results.files)
         if having.empty:
             continue

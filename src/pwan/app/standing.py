@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hydra import compose
+from omegaconf import OmegaConf
 
 import pwan
 from pwan import methods, shapes
@@ -25,6 +26,7 @@ from pwan.problem import OK
 from pwan.synthesis import make_problem
 
 RECORD = "paper.json"  # tasks without rows that came to their end
+_OF_THE_RESULT = ("task", "seed", "shape", "problem", "method", "options", "trainer")  # keys of config.yaml
 
 Rows = Mapping[tuple[str, str], Mapping[int, Row]]  # by experiment and settings, and then by the trial
 
@@ -83,10 +85,25 @@ def rows_there(parts: Sequence[Part], folder: Path) -> Rows:
         if (folder / experiment).is_dir():
             for row in read_rows(folder / experiment):
                 there.setdefault((experiment, row["settings"]), {})[row["trial"]] = row
-        if experiment in record and (folder / experiment / SUMMARY).is_file():
+        if experiment in record and _is_of(record[experiment], folder / experiment):
             ended = record[experiment]
             there[experiment, ended["settings"]] = {0: {"status": OK, "seconds": ended["seconds"]}}
     return there
+
+
+def _is_of(ended: Mapping[str, Any], folder: Path) -> bool:
+    """Whether the folder still holds the results of the task that ended, and not those of a later command."""
+    return (folder / SUMMARY).is_file() and ended.get("config") in (None, _config_hash(folder))  # None: an old record
+
+
+def _config_hash(folder: Path) -> str:
+    """Twelve hex digits of what ``config.yaml`` says of the results; nothing where it cannot be read."""
+    try:
+        config: Any = OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"))
+        text = json.dumps([config.get(key) for key in _OF_THE_RESULT], sort_keys=True)
+    except Exception:  # YAML's own errors have no common base
+        return ""
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def read_record(folder: Path) -> dict[str, Any]:
@@ -97,7 +114,9 @@ def read_record(folder: Path) -> dict[str, Any]:
 
 def note_end(part: Part, folder: Path, seconds: float) -> None:
     """Record that a task without rows came to its end."""
-    record = {**read_record(folder), part.item.experiment: {"settings": part.settings, "seconds": round(seconds, 1)}}
+    config = _config_hash(folder / part.item.experiment)
+    ended = {"settings": part.settings, "seconds": round(seconds, 1), "config": config}
+    record = {**read_record(folder), part.item.experiment: ended}
     save_text(folder / RECORD, json.dumps(record, indent=1))
 
 

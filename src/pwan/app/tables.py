@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from pwan.app.results import Results, varying_axes, with_infinite_failures
+from pwan.app.results import Results, varying_axes, with_infinite_failures, with_settings_columns
+from pwan.app.single_trials import Views
 from pwan.bench.pictures import Shown
 from pwan.bench.summary import STATISTICS, WITHOUT_UNIT, compare, summarise
 from pwan.problem import OK
@@ -18,7 +18,7 @@ from pwan.report.published import FACES, FACES_METHODS, FACES_SOURCE, PublishedT
 DIGITS = 3  # of errors and times; the files have them all
 
 
-def summary_table(results: Results, root: Path, views: Mapping[str, Link]) -> pd.DataFrame:
+def summary_table(results: Results, root: Path, views: Views) -> pd.DataFrame:
     """The summary without the columns that do not vary, and with one more where the rest would not tell lines apart.
 
     A line's largest error leads to the picture of its method's trials, "view" to the interactive view of its worst one.
@@ -26,7 +26,7 @@ def summary_table(results: Results, root: Path, views: Mapping[str, Link]) -> pd
     Args:
         results: the experiment's.
         root: the page's folder.
-        views: links by the settings of lines.
+        views: of worst trials.
     """
     summary = summarise(results.rows)
     keys = [*varying_axes(summary), "method"]
@@ -42,7 +42,8 @@ def summary_table(results: Results, root: Path, views: Mapping[str, Link]) -> pd
     unit = (summary["shape_source"] == "paper").any() or (summary["deformation"] == "partner").any()
     numbers = [*STATISTICS, *(WITHOUT_UNIT if unit else [])]
     summary["mse_max"] = [_worst(line, results.homes[line["settings"]], root) for line in summary.to_dict("records")]
-    for name, cells in (("view", views), won_by_first(results.frame)):
+    shown = {settings: link for (settings, _), link in views.items()}
+    for name, cells in (("view", shown), won_by_first(results.frame)):
         if set(cells) & set(summary["settings"]):
             summary[name] = [cells.get(key) for key in summary["settings"]]
             numbers.insert(numbers.index("mse_max") + 1, name)
@@ -50,10 +51,14 @@ def summary_table(results: Results, root: Path, views: Mapping[str, Link]) -> pd
 
 
 def won_by_first(frame: pd.DataFrame) -> tuple[str, dict[str, str]]:
-    """The share of trials that the first method won against each other one, with its interval; by their settings."""
+    """The share of trials that the first method won against each other one, with its interval; by their settings.
+
+    Not where it has several settings itself in the cell, and so several shares, which ``paired.csv`` has.
+    """
     first = frame["method"].iloc[0]
     paired = compare(frame.to_dict("records"))
-    lines = paired[(paired["error"] == "mse") & (paired["method"] == first)].to_dict("records")
+    ours = paired[(paired["error"] == "mse") & (paired["method"] == first)]
+    lines = ours.drop_duplicates("other_settings", keep=False).to_dict("records")
     won = {line["other_settings"]: "{won:.0%} ({won_low:.0%} to {won_high:.0%})".format(**line) for line in lines}
     return f"won by {first} (95% interval)", won
 
@@ -70,15 +75,16 @@ def over_shapes(frame: pd.DataFrame) -> list[Table]:
     """Mean and deviation over shapes, where nothing else varies; for the faces beside the published ones."""
     if [axis for axis in varying_axes(frame) if axis != "shape"] or frame["shape"].nunique() < 2:
         return []
-    errors = with_infinite_failures(frame)
+    errors, columns = with_settings_columns(with_infinite_failures(frame))
     errors["normalised"] = errors["mse"] / errors["truth_radius"].astype(float) ** 2
     faces = frame["shape"].str.startswith("faces_").all()
     lines = []
-    for method, group in errors.groupby("method", sort=False):
-        line = {"method": method, "pairs": group["shape"].nunique(), "failed": int((group["status"] != OK).sum())}
+    for key, group in errors.groupby(["method", *columns], sort=False, dropna=False):
+        line = dict(zip(["method", *columns], key, strict=True))
+        line |= {"pairs": group["shape"].nunique(), "failed": int((group["status"] != OK).sum())}
         for name in ("mse", "normalised"):
             line |= {f"{name}_mean": group[name].mean(), f"{name}_deviation": group[name].std()}
-        if faces and (column := FACES_METHODS.get(str(method))):
+        if faces and (column := FACES_METHODS.get(str(line["method"]))):
             line |= dict(zip(("published_mean", "published_deviation"), FACES[column], strict=True))
         lines.append(line)
     caption = f"Over the {frame['shape'].nunique()} shapes; normalised: over the truth's mean squared radius"
@@ -87,10 +93,12 @@ def over_shapes(frame: pd.DataFrame) -> list[Table]:
 
 
 def beside_paper(frame: pd.DataFrame, table: PublishedTable) -> list[Table]:
-    """Our medians beside the published numbers, where both exist."""
-    keys = [table.axis, *(name for name in varying_axes(frame) if name not in ("seed", table.axis)), "method"]
+    """Our medians beside the published numbers, where both exist, a line for each settings; seeds are pooled."""
+    errors, columns = with_settings_columns(with_infinite_failures(frame))
+    axes = [name for name in varying_axes(frame) if name not in ("seed", table.axis)]
+    keys = [table.axis, *axes, "method", *columns]
     lines = []
-    for key, group in with_infinite_failures(frame).groupby(keys, sort=False, dropna=False):
+    for key, group in errors.groupby(keys, sort=False, dropna=False):
         line = dict(zip(keys, key, strict=True))
         published = table.value(line["method"], line[table.axis])
         if published is not None:

@@ -38,6 +38,7 @@ class Outcome:
         skipped: trials whose rows existed already.
         failed: trials that were run and failed.
         error: why the job as a whole failed; empty where it did not.
+        taken: of the skipped ones those that this run took over from elsewhere.
     """
 
     method: str
@@ -46,9 +47,11 @@ class Outcome:
     skipped: int
     failed: int
     error: str = ""
+    taken: int = 0
 
     def sentence(self) -> str:
-        text = f"{self.method}: {self.ran} trials run, {self.skipped} were there already, {self.failed} failed"
+        there = f"{self.skipped} were there already" + (f" ({self.taken} taken over)" if self.taken else "")
+        text = f"{self.method}: {self.ran} trials run, {there}, {self.failed} failed"
         return f"{text}; {self.error}" if self.error else text
 
 
@@ -148,9 +151,13 @@ class Job:
             at_once = min(at_once, math.ceil(len(trials) / self._gpus()))
         return [trials[start : start + at_once] for start in range(0, len(trials), at_once)]
 
+    def written(self) -> list[Row]:
+        """All rows that exist, of any trial; more than one of a trial that was run again."""
+        return [row for row in self.rows.rows if row["settings"] == self.settings]
+
     def finished(self) -> list[Row]:
-        """The rows that exist, of any trial."""
-        return [row for row in newest(self.rows.rows) if row["settings"] == self.settings]
+        """The rows that exist, of any trial, the newest of each."""
+        return newest(self.written())
 
     def _known(self, trials: int) -> dict[int, Row]:
         """The rows that exist of the trials that were asked for."""

@@ -22,26 +22,36 @@ EXAMPLE = "example.png"
 
 
 class Shown:
-    """What the pictures of a folder show, by file name: the settings of their rows. Kept in ``pictures.json``."""
+    """What the pictures of a folder show, by file name: the settings of their rows. Kept in ``pictures.json``.
+
+    ``rows`` holds how many rows there were, which an earlier file does not say.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.path = folder, folder / "pictures.json"
-        self.shown: dict[str, str] = json.loads(self.path.read_text()) if self.path.exists() else {}
+        kept: dict[str, Any] = json.loads(self.path.read_text()) if self.path.exists() else {}
+        pairs = {name: one if isinstance(one, list) else (one, None) for name, one in kept.items()}
+        self.shown: dict[str, str] = {name: settings for name, (settings, _) in pairs.items()}
+        self.rows: dict[str, int | None] = {name: rows for name, (_, rows) in pairs.items()}
 
-    def update(self, name: str, settings: str, *, fresh: bool, draw: Callable[[Path], Any] | None) -> Path | None:
-        """Draw a picture where it is missing, shows other settings or new rows have come.
+    def update(
+        self, name: str, settings: str, *, rows: int, fresh: bool, draw: Callable[[Path], Any] | None
+    ) -> Path | None:
+        """Draw a picture where it is missing, shows other settings or new rows have come since.
 
         Args:
             name: of the file.
             settings: what it is to show.
-            fresh: whether new rows have come.
+            rows: how many there are of these settings.
+            fresh: whether this run has added to them.
             draw: writes it, or None where it cannot be drawn: an earlier one is then removed.
 
         Returns:
             The picture, or None.
         """
         path = self.folder / name
-        if draw is not None and path.exists() and not fresh and self.shown.get(name) == settings:
+        right = self.shown.get(name) == settings and self.rows[name] in (rows, None) and not fresh
+        if draw is not None and path.exists() and right:
             return path
         if self.shown.pop(name, None) is not None:
             self._write()  # before the picture: a kill must not leave it with an old name
@@ -50,13 +60,13 @@ class Shown:
         if draw is None:
             return None
         draw(path)
-        self.shown[name] = settings
+        self.shown[name], self.rows[name] = settings, rows
         self._write()
         return path
 
     def _write(self) -> None:
         with in_one_move(self.path) as half:
-            half.write_text(json.dumps(self.shown, indent=1))
+            half.write_text(json.dumps({name: [key, self.rows[name]] for name, key in self.shown.items()}, indent=1))
 
 
 def worst_median_best(job: Job, rows: Sequence[Row]) -> Callable[[Path], Any] | None:

@@ -96,6 +96,12 @@ def write_paired(folder: Path, rows: Iterable[Row]) -> pd.DataFrame:
     return write_table(compare(rows), folder / PAIRED)
 
 
+def write_tables(folder: Path, rows: list[Row]) -> pd.DataFrame:
+    """Write ``summary.csv`` and ``paired.csv`` and return the summary."""
+    write_paired(folder, rows)
+    return write_summary(folder, rows)
+
+
 def write_table(frame: pd.DataFrame, path: Path, float_format: str | None = None) -> pd.DataFrame:
     """Write a table as CSV in one move and return it."""
     with in_one_move(path) as half:

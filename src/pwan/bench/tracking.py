@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import netrc
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,9 @@ from urllib.parse import urlsplit
 import pandas as pd
 
 from pwan.bench.curves import CURVES, STEP
+from pwan.bench.rows import Row
 from pwan.bench.settings import TrackingSettings
+from pwan.files import save_text
 
 SUMMARY_METRICS = ("mse_median", "mse_std", "seconds_median", "failed", "trials", "mse_unrefined_median")
 PATIENCE = 8.0  # seconds that W&B's server has to take a run, else the run is written offline
@@ -24,6 +28,8 @@ UPLOAD = 60.0  # seconds for what is left at a run's end; `wandb sync` uploads w
 TRIALS_TABLE = "trials_table"
 FIGURES_GROUP = "accuracy_figures"  # the group of the run that holds the report's figures
 WORST_MEDIAN_BEST = "worst_median_best"  # the figures' name of the picture that every method has
+
+_TRACKED = "tracked.json"  # beside the runs: how many rows each of them has, by its id
 
 _silent: list[str] = []  # why a server did not take a run: it is not asked again by this process
 
@@ -36,6 +42,7 @@ def track(
     experiment: str,
     method: str,
     rows: pd.DataFrame,
+    written: int,
     summary: Mapping[str, Any],
     curves: pd.DataFrame | None,
     figures: Mapping[str, Path],
@@ -50,18 +57,21 @@ def track(
         method: the run's kind in W&B.
         config: the resolved configuration of this cell and method.
         rows: the trials of this cell and method; become a Table.
+        written: how many rows they have, see :func:`is_tracked`.
         summary: this method's line of summary.csv; its medians become summary metrics (W&B computes none itself).
         curves: of ``median_curves``: lines with "step" and any of the metrics in ``CURVES``, NaN where one is not known
             at that step. "step" is the metrics' x-axis, so that those of several runs lie over each other.
         figures: pictures to log, by the names they get.
         failed: the job as a whole failed; the run then ends as a crashed one.
     """
+    key = run_id(experiment, summary["settings"])
+    _note(folder, key, 0)  # a kill from here on leaves a run that does not count
     with _data_below(folder):
         import wandb
 
         run = _begun(
             _mode(settings),
-            id=summary["settings"],  # more trials of the same settings are the same run
+            id=key,
             dir=str(folder),
             project=settings.project,
             entity=settings.entity,
@@ -91,6 +101,12 @@ def track(
             complete = not failed
         finally:  # or the next job of this process would write into the same run
             run.finish(exit_code=0 if complete else 1)
+    _note(folder, key, written)
+
+
+def run_id(experiment: str, settings: str) -> str:
+    """The run's id in W&B: more trials of the same settings are the same run, those of another experiment are not."""
+    return hashlib.sha256(json.dumps([experiment, settings]).encode()).hexdigest()[:12]
 
 
 def track_figures(folder: Path, settings: TrackingSettings, figures: Mapping[str, Path]) -> None:
@@ -134,11 +150,32 @@ def is_wanted(settings: TrackingSettings) -> bool:
     return settings.wandb and os.environ.get("WANDB_MODE") != "disabled"
 
 
-def is_tracked(folder: Path, settings: str) -> bool:
-    """Whether :func:`track` has written a run with these settings (their hash) into the folder."""
-    runs = folder / "wandb"
-    online = runs.glob(f"run-*-{settings}/files/media/table")  # which a run that the server did not take lacks
-    return any(True for _ in (*runs.glob(f"offline-run-*-{settings}"), *online))
+def is_tracked(folder: Path, experiment: str, written: Sequence[Row]) -> bool:
+    """Whether :func:`track` has written a run of this experiment with these rows into the folder.
+
+    Args:
+        folder: of the cell's results.
+        experiment: the run's group in W&B.
+        written: all rows of one method's settings, those of trials that were run again too.
+    """
+    settings = written[0]["settings"]
+    tracked = _tracked(folder).get(run_id(experiment, settings))
+    if tracked is not None:
+        return tracked == len(written)
+    # earlier runs have the settings as their id; one that was cut short, or that no server took, has no table
+    earlier = any(True for _ in (folder / "wandb").glob(f"*run-*-{settings}/files/media/table"))
+    return earlier and {row["experiment"] for row in written} == {experiment}
+
+
+def _tracked(folder: Path) -> dict[str, int]:
+    path = folder / "wandb" / _TRACKED
+    return dict(json.loads(path.read_text())) if path.exists() else {}
+
+
+def _note(folder: Path, key: str, rows: int) -> None:
+    path = folder / "wandb" / _TRACKED
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save_text(path, json.dumps({**_tracked(folder), key: rows}, indent=1))
 
 
 def _mode(settings: TrackingSettings) -> str:

@@ -11,6 +11,7 @@ import yaml
 
 from pwan import methods
 from pwan.app.tasks import benchmark
+from pwan.bench import tracking
 from pwan.bench.cell import Cell, MethodEntry, trial_seed
 from pwan.bench.rows import PACKED, RowFile, read_rows, write_packed
 from pwan.bench.settings import TrackingSettings
@@ -254,9 +255,77 @@ def test_what_a_killed_run_did_not_track_is_tracked_by_the_next(tmp_path, monkey
     more = {"tracking": TrackingSettings()}
     run(tmp_path, shifting(), **more)
     assert len(tracked) == 1
-    (tmp_path / "wandb" / f"offline-run-20261128_000000-{tracked[0]}").mkdir(parents=True)
+    run(tmp_path, shifting(), **more)  # killed before that run had anything
+    assert len(tracked) == 2
+    (tmp_path / "wandb" / f"offline-run-20261128_000000-{tracked[0]}" / "files" / "media" / "table").mkdir(parents=True)
     run(tmp_path, shifting(), **more)
-    assert len(tracked) == 1
+    assert len(tracked) == 2
+
+
+@pytest.fixture
+def tracked(monkeypatch):
+    """How many trials each run of W&B had, in order."""
+    counts = []
+
+    def track(folder, settings, *, experiment, summary, written, **more):
+        counts.append(summary["trials"])
+        tracking._note(folder, tracking.run_id(experiment, summary["settings"]), written)
+
+    monkeypatch.setattr(benchmark, "track", track)
+    return counts
+
+
+def test_a_run_and_a_picture_are_renewed_where_there_are_more_trials_by_now(tmp_path, titles, tracked, monkeypatch):
+    more = {"tracking": TrackingSettings()}
+    run(tmp_path, shifting(), trials=1, **more)
+    with monkeypatch.context() as killed:
+        killed.setattr(benchmark, "worst_median_best", lambda *_: 1 / 0)  # the rows are there then
+        with pytest.raises(ZeroDivisionError):
+            run(tmp_path, shifting(), trials=2, **more)
+    drawn = len(titles)
+    assert tracked == [1]
+    (outcome,) = run(tmp_path, shifting(), trials=2, **more)
+    assert (outcome.ran, tracked, len(titles)) == (0, [1, 2], drawn + 1)
+    run(tmp_path, shifting(), trials=3)  # without W&B
+    run(tmp_path, shifting(), trials=3, **more)
+    assert (tracked, len(titles)) == ([1, 2, 3], drawn + 2)
+    run(tmp_path, shifting(), trials=3, **more)
+    assert (tracked, len(titles)) == ([1, 2, 3], drawn + 2)
+
+
+def test_trials_that_are_taken_over_renew_pictures_tables_and_runs_and_are_of_this_experiment(
+    tmp_path, titles, tracked, capsys
+):
+    run(tmp_path / "elsewhere", shifting(), trials=3, cell=replace(CELL, experiment="other"))
+    here = tmp_path / "here"
+    run(here, shifting(), trials=1, tracking=TrackingSettings())
+    count = len(titles)
+    known = tmp_path / "elsewhere" / "rows.jsonl"
+    (outcome,) = run(here, shifting(), trials=3, tracking=TrackingSettings(), known=known)
+    assert (outcome.ran, outcome.skipped, outcome.taken) == (0, 3, 2)
+    assert "3 were there already (2 taken over)" in outcome.sentence()
+    assert (tracked, len(titles)) == ([1, 3], count + 1)
+    assert {row["experiment"] for row in read_rows(here)} == {"test"}
+    assert pd.read_csv(here / "summary.csv")["trials"].tolist() == [3]
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, ZeroDivisionError])
+def test_both_tables_are_of_all_rows_however_a_run_ends(tmp_path, monkeypatch, stop):
+    run(tmp_path, shifting(), shifting("two", shift=0.1), trials=1)
+
+    benchmark.write_tables(tmp_path, read_rows(tmp_path))
+    show = benchmark._show
+
+    def ends(job, *arguments):
+        if job.entry.name == "two":
+            raise stop
+        show(job, *arguments)
+
+    monkeypatch.setattr(benchmark, "_show", ends)
+    with pytest.raises(stop):
+        run(tmp_path, shifting(), shifting("two", shift=0.1), trials=2)
+    assert pd.read_csv(tmp_path / "summary.csv")["trials"].tolist() == [2, 2]
+    assert set(pd.read_csv(tmp_path / "paired.csv")["trials"]) == {2}
 
 
 def test_no_picture_of_other_settings_is_left_where_all_trials_failed(tmp_path):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 from dataclasses import replace
@@ -16,7 +17,7 @@ from hydra.core.global_hydra import GlobalHydra
 from pwan.app import main, standing
 from pwan.app.checked import Checked
 from pwan.app.plan import OVERHEAD, duration, lasting, plan
-from pwan.app.standing import Part, missing, rows_there, seconds_left, words
+from pwan.app.standing import Part, missing, note_end, rows_there, seconds_left, words
 from pwan.app.tasks import paper
 from pwan.app.tasks.paper import Settings, describe, run_all
 from pwan.bench.rows import RowFile, read_rows
@@ -96,14 +97,17 @@ def test_each_experiment_gets_the_overrides_that_mean_something_to_it():
         "logger=none",
         "method.pwan.steps=5",
     )
-    assert toy.words == ("seed=1", "logger=none")
-    assert large.words == ("method=[pwan]", "seed=1", "logger=none", "method.pwan.steps=5")
-    assert control.words == ("shape.source=paper", "seed=1", "logger=none")
+    assert toy.words == ("seed=1",)  # which tracks nothing
+    assert large.words == ("method=[pwan]", "seed=1", "method.pwan.steps=5")
+    assert control.words == ("shape.source=paper", "seed=1")
     assert (noise.trials, noise.methods, len(noise.cells), noise.swept) == (3, ("pwan",), 6, True)
     assert (len(toy.cells), toy.swept) == (1, False)
     assert noise.arguments("trials=1")[:2] == ["-m", "experiment=noise_bunny"]
     assert [word for word in noise.arguments("trials=1") if word.startswith("trials")] == ["trials=1"]
-    assert toy.command() == f"python run.py experiment={TOY} seed=1 logger=none"
+    assert toy.command() == f"python run.py experiment={TOY} seed=1"
+    how = ["retry_failed=true", "workers=2", "trainer=lightning"]
+    every, large, control, toy = planned("noise_bunny", "scalability", "dm_against_pdm", TOY, given=how)
+    assert (every.words, large.words, control.words, toy.words) == (tuple(how), ("retry_failed=true",), (), ())
 
 
 def test_a_line_has_overrides_of_its_own_and_methods_that_the_command_cannot_take_away():
@@ -199,6 +203,30 @@ def test_all_experiments_have_a_few_trials_before_one_has_more_and_only_what_is_
     assert len(again.given) == 2
     (tmp_path / TOY / "summary.csv").unlink()
     assert all(missing(part, rows_there([part], tmp_path)) for part in parts if part.method == TOY)
+
+
+def test_a_task_whose_folder_has_got_the_results_of_other_settings_is_not_there(tmp_path, small_and_toy):
+    (part,) = (part for part in small_and_toy[1] if part.method == TOY)
+    folder = tmp_path / TOY
+    folder.mkdir()
+
+    def run_with(**config):
+        (folder / "summary.csv").touch()
+        (folder / "config.yaml").write_text(yaml.safe_dump({"task": TOY, "seed": 0, "options": {}, **config}))
+
+    run_with()
+    note_end(part, tmp_path, 3.0)
+    assert missing(part, rows_there([part], tmp_path)) == 0
+    run_with(options={"updates": 3})  # a quick look
+    assert missing(part, rows_there([part], tmp_path)) == 1
+    run_with(workers=1)
+    assert missing(part, rows_there([part], tmp_path)) == 0
+    (folder / "config.yaml").write_text("a: [")
+    assert missing(part, rows_there([part], tmp_path)) == 1
+    record = json.loads((tmp_path / standing.RECORD).read_text())
+    del record[TOY]["config"]  # as it was written before
+    (tmp_path / standing.RECORD).write_text(json.dumps(record))
+    assert missing(part, rows_there([part], tmp_path)) == 0
 
 
 def test_what_fails_or_is_refused_does_not_end_the_rest(tmp_path, capsys, small_and_toy):

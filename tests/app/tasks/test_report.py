@@ -15,24 +15,34 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from hydra import compose, initialize_config_dir
 from PIL import Image
 
 from pwan.app import main
+from pwan.app.config import check
 from pwan.app.overview import overview_section
 from pwan.app.results import (
     benchmark_command,
+    cells_in_words,
     current_rows,
     experiment_folders,
+    hardest_cell,
     homes_of,
     results_of,
     rows_of,
+    with_settings_columns,
     with_swept_options,
 )
-from pwan.app.tables import over_shapes
+from pwan.app.single_trials import KEPT, WORST, worst_trials, write_worst
+from pwan.app.tables import beside_paper, over_shapes, won_by_first
 from pwan.app.tasks import report
+from pwan.bench.cell import Cell
+from pwan.bench.last_run import ORDER, OUTCOMES, begin_run
 from pwan.bench.rows import read_packed, read_rows
 from pwan.report.page import Link
+from pwan.report.published import table_for
 from pwan.report.registered import SOURCE
+from pwan.synthesis import SynthesisSettings
 
 CONF = Path(__file__).parents[3] / "conf"
 EVIL = "<b>evil</b> & co"
@@ -124,6 +134,7 @@ def test_page_of_a_benchmark(made, page):
         assert published in text
     assert "Accuracy: sweep (shape torus, points 40)" in text
     assert text.count("Worst, median and best trial:") == 2  # of the hardest cell
+    assert KEPT not in text
     assert "2 pictures of trials in other cells are not on this page" in text
     assert "outlier_ratio: 0.6" in text  # config.yaml
     for line in pd.read_csv(made / "sweep" / "summary.csv").to_dict("records"):
@@ -177,7 +188,9 @@ def test_each_worst_trial_is_one_click_away(made, page):
 def test_the_papers_figures_come_first_where_their_experiments_are_there(made, tmp_path):
     results = results_of(made / "sweep", made)
     assert overview_section([results], tmp_path, {}) == []
-    views = {key: Link("view", "worst.html", f"s{i}") for i, key in enumerate(results.frame["settings"].unique())}
+    rows = results.frame.sort_values("mse").drop_duplicates("settings", keep="last")  # the worst of each
+    keys = list(zip(rows["settings"], rows["trial"], strict=True))
+    views = {key: Link("view", "worst.html", f"s{i}") for i, key in enumerate(keys)}
     bunny = results.frame.assign(experiment="noise_bunny", shape="bunny")
     papers = bunny[bunny["outlier_ratio"] == 0.2].assign(shape_source="paper")
     both = replace(results, frame=pd.concat([bunny, papers]))
@@ -187,10 +200,25 @@ def test_the_papers_figures_come_first_where_their_experiments_are_there(made, t
     assert "the paper's own points" in section.pictures[0].caption and "N = 40" in section.pictures[0].caption
     (line,) = section.tables[1].frame.to_dict("records")
     ours = bunny[(bunny["method"] == "cpd") & (bunny["outlier_ratio"] == 0.6)]
-    key = ours["settings"].iloc[0]
+    key = ours["settings"].iloc[0], ours.set_index("trial")["mse"].idxmax()
     assert line["outlier_ratio 0.6"] == Link(f"{ours['mse'].max():.3g}", "worst.html", views[key].place)
     twice = replace(results, frame=pd.concat([bunny, bunny]))  # two runs of one trial make no curve
     assert overview_section([twice], tmp_path, views) == []
+
+
+def test_the_largest_error_leads_to_no_other_trial(made, tmp_path):
+    """Of two seeds the first has the largest error; the view of another trial is none of it."""
+    frame = results_of(made / "sweep", made).frame.assign(experiment="noise_bunny", shape="bunny")
+    large = frame.assign(mse=frame["mse"] + frame["trial"] + 1, settings=frame["settings"] + "large")
+    both = pd.concat([large, frame.assign(seed=1)], ignore_index=True)
+    results = replace(results_of(made / "sweep", made), frame=both)
+    ours = both[(both["method"] == "cpd") & (both["outlier_ratio"] == 0.6)]
+    worst, *others = ours.sort_values("mse", ascending=False)[["settings", "trial"]].itertuples(index=False, name=None)
+    for known in ([worst, *others], others):
+        views = {key: Link("view", "worst.html", f"s{i}") for i, key in enumerate(known)}
+        ((line,),) = (s.tables[0].frame.to_dict("records") for s in overview_section([results], tmp_path, views))
+        text = f"{ours['mse'].max():.3g}"
+        assert line["outlier_ratio 0.6"] == (Link(text, "worst.html", "s0") if worst in views else text)
 
 
 def test_a_figure_says_where_its_points_are_the_papers_own(made, tmp_path):
@@ -220,6 +248,28 @@ def test_command_makes_the_very_rows(root, tmp_path):
     assert {(row["settings"], row["trial"]) for row in read_rows(root / "sweep2")} == expected
 
 
+@pytest.mark.parametrize(
+    ("names", "source", "word"),
+    [
+        (["torus", "monkey"], "packaged", "shape=torus,monkey"),
+        (["bunny"], "paper", "shape=bunny"),
+        (["faces_1_2", "faces_2_1"], "paper", "shape.name=faces_1_2,faces_2_1"),
+        (["humans_18_19"], "paper", "shape.name=humans_18_19"),
+        (["head_smile"], "packaged", "shape.name=head_smile"),
+        (["torus", "head_smile"], "packaged", "shape.name=torus,head_smile"),
+    ],
+)
+def test_command_names_shapes_that_have_no_file_of_their_own(names, source, word):
+    cells = [Cell("faces", name, source, SynthesisSettings(points=100), 0) for name in names]
+    rows = [{"experiment": "faces", **cell.axes(), "method": "cpd", "trial": 0} for cell in cells]
+    arguments = shlex.split(benchmark_command(pd.DataFrame(rows)))[2:]
+    assert word in arguments
+    with initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
+        for name, cell in zip(names, cells, strict=True):
+            one = [f"{a.partition('=')[0]}={name}" if a == word else a for a in arguments if a != "-m"]
+            assert check(compose("config", one)).cell == cell
+
+
 def test_command_of_cells_that_are_no_grid(root):
     frame = pd.DataFrame(rows_of(root / "sweep"))
     frame.loc[frame["outlier_ratio"] == 0.2, "points"] = 50
@@ -229,11 +279,17 @@ def test_command_of_cells_that_are_no_grid(root):
 
 
 @pytest.mark.usefixtures("no_worst")
-def test_rows_of_earlier_settings_are_in_the_table_but_not_in_the_figure(root):
+@pytest.mark.parametrize("recorded", [True, False])
+def test_rows_of_earlier_settings_are_in_the_table_but_not_in_the_figure(root, recorded):
     folder = next((root / "sweep").glob("*0.2*"))
     lines = (folder / "rows.jsonl").read_text().splitlines()
     newer = [json.dumps({**json.loads(line), "settings": "another", "mse": 77.0}) for line in lines if '"cpd"' in line]
     (folder / "rows.jsonl").write_text("\n".join([*lines, *newer, ""]))
+    if recorded:
+        begin_run(folder, ["another"])
+    else:  # a folder of before
+        (folder / ORDER).unlink()
+        (folder / OUTCOMES).unlink()
     rows = rows_of(root / "sweep")
     current = current_rows(rows, homes_of(root / "sweep"))
     assert len(rows) == 10 and len(current) == 8
@@ -242,11 +298,44 @@ def test_rows_of_earlier_settings_are_in_the_table_but_not_in_the_figure(root):
     assert "another" in text and "Accuracy: sweep" in text
 
 
+def test_the_settings_that_were_run_last_count_though_they_added_no_rows(tmp_path):
+    cell = ["name=t", "shape=torus", "problem.points=30", "problem.rank=20", "method=[cpd]", "trials=1", "workers=0"]
+    cell += ["logger=none", "options.pictures=[]", f"output={tmp_path}/t"]
+    for more in ([], ["method.cpd.beta=1"], []):
+        assert main([*cell, *more], conf=CONF) == 0
+    rows = rows_of(tmp_path / "t")
+    assert [json.loads(row["options"]).get("beta") for row in rows] == [None, 1]
+    assert current_rows(rows, homes_of(tmp_path / "t")) == rows[:1]
+    (tmp_path / "t" / ORDER).unlink()  # a folder of before knows what its last run came to
+    assert current_rows(rows, homes_of(tmp_path / "t")) == rows[:1]
+    (tmp_path / "t" / OUTCOMES).unlink()
+    assert current_rows(rows, homes_of(tmp_path / "t")) == rows[1:]
+
+
 def test_without_points_the_page_says_why_there_is_no_view(root):
     for points in (root / "sweep").glob("*/points"):
         shutil.rmtree(points)
     markup = page_of(root)
     assert "no registered points were kept" in markup and "plotly.js v" not in markup
+
+
+def test_where_points_of_some_trials_alone_were_kept_it_is_said(root):
+    results = results_of(root / "sweep", root)
+    worst = [trial.row for _, trial in worst_trials(results)]
+    for row in worst:
+        results.files[row["method"], row["settings"], row["trial"]].unlink()
+    few = results_of(root / "sweep", root)
+    found = worst_trials(few)
+    words = f", of the 1 of its 2 trials {KEPT}"
+    assert [(trial.row["trial"], trial.picked_from) for _, trial in found] == [
+        (1 - row["trial"], words) for row in worst
+    ]
+    assert set(write_worst([(few, found)], root / "figures")) == {(row["settings"], 1 - row["trial"]) for row in worst}
+    assert f"the worst of cpd in this cell{words}: 40 points" in text_of((root / "figures" / WORST).read_text())
+    (picture,) = report._worst_picture(few, found, root / "figures")
+    assert picture.caption.startswith(f"The worst trial of cpd in each cell, of those {KEPT}, and the best")
+    (scene,), _ = report._scene(hardest_cell(few), few.files)
+    assert f"the median one of cpd in the hardest cell{words}: 40 points" in scene.caption
 
 
 def test_a_problem_that_cannot_be_made_again_is_told(root):
@@ -321,6 +410,48 @@ def test_page_in_a_real_browser(made, page):
         window.quit()
 
 
+def swept_frame(frame):
+    """The rows, and of CPD those of a second setting, whose errors are larger by their own."""
+    cpd = frame[frame["method"] == "cpd"].assign(options='{"beta": 1}')
+    other = cpd.assign(options='{"beta": 3}', settings=cpd["settings"] + "3", mse=10 + cpd["mse"])
+    return pd.concat([cpd, other, frame[frame["method"] != "cpd"]], ignore_index=True)
+
+
+def test_each_of_several_settings_of_a_method_is_a_cell_and_a_line_of_its_own(made):
+    results = results_of(made / "sweep", made)
+    swept = replace(results, frame=swept_frame(results.frame))
+    cells = dict(cells_in_words(swept.frame))
+    assert list(cells) == [f"outlier_ratio {r}, method.beta {b}" for r in (0.2, 0.6) for b in (1, 3)]
+    for words, cell in cells.items():
+        assert cell.groupby("method").size().to_dict() == {"cpd": 2, "soft_assignment": 2}, words
+        assert set(cell.loc[cell["method"] == "cpd", "mse"] > 10) == {words.endswith("3")}
+    assert len(won_by_first(results.frame)[1]) == 2 and won_by_first(swept.frame)[1] == {}
+    hardest = hardest_cell(replace(swept, files={}))
+    assert (hardest.loc[hardest["method"] == "cpd", "mse"] > 10).all() and len(hardest) == 4
+    published = table_for(outlier_ratios={0.2, 0.6}, keeps={1.0}, deformations={"random"})
+    (table,) = beside_paper(swept.frame, published)
+    lines = table.frame[table.frame["outlier_ratio"] == 0.6].set_index("method.beta")["our_median_MSE"]
+    cpd = results.frame[(results.frame["method"] == "cpd") & (results.frame["outlier_ratio"] == 0.6)]
+    assert lines.loc[1] == pytest.approx(cpd["mse"].median())
+    assert lines.loc[3] == pytest.approx(10 + cpd["mse"].median())
+    assert ("Trials", "2 for each method and cell; 8 rows in all, 0 failed") in report._made(swept.rows, swept.frame)
+
+
+def test_settings_that_no_number_tells_apart_are_told_by_their_words(made):
+    frame = swept_frame(results_of(made / "sweep", made).frame)
+    words = frame.replace({"options": {'{"beta": 1}': '{"kernel": "a"}', '{"beta": 3}': '{"kernel": "b"}'}})
+    assert with_settings_columns(words)[1] == ["options"]
+    assert with_settings_columns(frame.replace({"options": {'{"beta": 1}': '{"beta": 3}'}}))[1] == [
+        "options",
+        "settings",
+    ]
+    assert with_settings_columns(frame[frame["method"] != "cpd"])[1] == []
+    over = frame.assign(shape=frame["outlier_ratio"].map({0.2: "torus", 0.6: "monkey"}), outlier_ratio=0.2)
+    (table,) = over_shapes(over)
+    assert table.frame["method"].tolist() == ["cpd", "cpd", "soft_assignment"]
+    assert table.frame["pairs"].tolist() == [2, 2, 2] and table.frame["mse_mean"][1] > 10 > table.frame["mse_mean"][0]
+
+
 @pytest.mark.usefixtures("no_worst")
 def test_a_swept_setting_of_a_method_is_an_axis(tmp_path):
     sweep = ["-m", "name=u", "shape=torus", "problem.points=30", "problem.rank=20", "method=[soft_assignment,cpd]"]
@@ -378,3 +509,24 @@ def test_results_are_collected_for_the_project(root, tmp_path):
     assert pd.read_csv(fish / "paper.csv").set_index("discrepancy").loc["L_M,50", "true"] == 0.4191
     assert (fish / "results.csv").read_text() == (root / "deeper" / "fish_precision" / "summary.csv").read_text()
     assert (fish / "figure.png").read_bytes() == (root / "deeper" / "fish_precision" / "precision.png").read_bytes()
+
+
+def test_two_experiments_that_would_lie_in_one_folder_are_refused_before_anything_is_written(root, tmp_path):
+    other = shutil.copytree(root / "sweep", root / "paper_points" / "sweep")
+    named = rf"both {other} and {root / 'sweep'} .*options.folder="
+    with pytest.raises(ValueError, match=named):
+        page_of(root, collect=str(tmp_path / "kept"))
+    assert not (tmp_path / "kept").exists() and not (root / "report.html").exists()
+
+
+@pytest.mark.usefixtures("no_worst")
+def test_nothing_of_an_earlier_experiment_stays_in_a_collected_folder(root, tmp_path):
+    target = tmp_path / "kept" / "fish_precision"
+    target.mkdir(parents=True)
+    (root / "deeper" / EVIL).rename(root / "deeper" / "fish_precision")
+    (root / "deeper" / "fish_precision" / "precision.png").unlink()
+    for name in ("README.md", "paired.csv", "worst.png", "figure.png", "rows.jsonl.gz", "results.csv"):
+        (target / name).write_text("of before")
+    page_of(root, collect=str(tmp_path / "kept"))
+    assert sorted(path.name for path in target.iterdir()) == ["README.md", "paper.csv", "results.csv"]
+    assert (target / "results.csv").read_text() != "of before"

@@ -116,6 +116,53 @@ def test_a_missing_package_leaves_no_row_but_its_reason(tmp_path, monkeypatch):
     assert pd.read_csv(tmp_path / "summary.csv")["reason"].tolist() == ["pip install it"]
 
 
+def test_what_failed_is_measured_again_only_when_asked_and_what_was_stopped_is_not(tmp_path, monkeypatch):
+    asked = []
+
+    def measured(statuses):
+        def measure(work, limit, on_wait):
+            asked.append((work.cell.synthesis.points, work.repeats))
+            for repeat in work.repeats:
+                row = {
+                    "trial": repeat,
+                    "status": statuses.get((work.cell.synthesis.points, repeat), "ok"),
+                    "reason": "",
+                }
+                yield {**row, "seconds": 1.0, "memory_mb": 9.0, "mse_initial": 1.0, "mse": 0.5}
+
+        return measure
+
+    sizes = "options.sizes=[50,60]"
+    monkeypatch.setattr(scalability, "measure", measured({(50, 1): "failed", (60, 1): STOPPED}))
+    run(tmp_path, sizes)
+    monkeypatch.setattr(scalability, "measure", measured({}))
+    asked.clear()
+    run(tmp_path, sizes)
+    assert asked == []
+    assert pd.read_csv(tmp_path / "summary.csv")["failed"].tolist() == [1, 1]
+    assert run(tmp_path, sizes, "retry_failed=true") == 0
+    assert asked == [(50, (1,))]
+    summary = pd.read_csv(tmp_path / "summary.csv")
+    assert summary["runs"].tolist() == [2, 1] and summary["failed"].tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("experiment", ["scalability", "multi_gpu", "dm_against_pdm"])
+def test_a_trainer_that_would_drive_nothing_is_refused(tmp_path, capsys, experiment):
+    arguments = [f"experiment={experiment}", "trainer=lightning", f"output={tmp_path / 'out'}"]
+    assert main(arguments, conf=CONF) == 2
+    assert (
+        f"trainer=lightning is for task=benchmark, task={experiment} drives the steps itself" in capsys.readouterr().err
+    )
+    assert not (tmp_path / "out").exists()
+
+
+def test_workers_that_would_have_nothing_to_do_are_said(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(scalability, "measure", lambda *_: iter([{"trial": 0, "status": NOT_RUN, "reason": "x"}]))
+    for workers, told in (("auto", 0), (1, 0), (4, 1)):
+        run(tmp_path, "options.sizes=[60]", f"workers={workers}")
+        assert capsys.readouterr().out.count("workers=4 means nothing here") == told
+
+
 def test_the_figure_counts_runs_and_marks_what_was_not_run(tmp_path):
     def lines(method, sizes, seconds, runs, exponent):
         table = {"method": method, "points": sizes, "seconds_mean": seconds, "runs": runs, "exponent": exponent}

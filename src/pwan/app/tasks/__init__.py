@@ -17,7 +17,22 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
+from pwan.app.checked import Checked
+from pwan.bench.settings import LOOP
 from pwan.files import save_text
+
+
+def check_loop(checked: Checked) -> None:
+    """Refuse a trainer, for a task that drives the steps itself.
+
+    Raises:
+        ValueError: another trainer than the plain loop.
+    """
+    if checked.trainer != LOOP:
+        raise ValueError(
+            f"trainer={checked.trainer.name} is for task=benchmark, task={checked.task} drives the steps itself; leave "
+            "it out, or take trainer=loop"
+        )
 
 
 def write_config(folder: Path, resolved: dict[str, Any]) -> None:

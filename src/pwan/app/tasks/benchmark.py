@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +17,13 @@ from pwan.app.tasks._settings.benchmark import Settings
 from pwan.bench.cell import Cell, MethodEntry
 from pwan.bench.curves import median_curves
 from pwan.bench.job import Job, Outcome
+from pwan.bench.last_run import begin_run, end_run
 from pwan.bench.pictures import EXAMPLE, Shown, course, example, kept_curves, worst_median_best
-from pwan.bench.rows import Row, RowFile, check_same_problem, read_packed, read_rows, remove_halves
+from pwan.bench.rows import Row, RowFile, check_same_problem, newest, read_packed, read_rows, remove_halves
 from pwan.bench.settings import LOOP, TrackingSettings, TrainerSettings
-from pwan.bench.summary import summarise, table, write_paired, write_summary
+from pwan.bench.summary import summarise, table, write_tables
 from pwan.bench.tracking import WORST_MEDIAN_BEST, is_tracked, is_wanted, track
-from pwan.files import save_text
 from pwan.synthesis import make_problem
-
-OUTCOMES = "last_run.json"
 
 
 def run(checked: Checked, settings: Settings, folder: Path) -> int:
@@ -42,20 +40,12 @@ def run(checked: Checked, settings: Settings, folder: Path) -> int:
         pictures=settings.pictures,
         known=None if settings.known is None else Path(settings.known),
     )
-    rows = read_rows(folder)
-    summary = write_summary(folder, rows)
-    write_paired(folder, rows)
+    summary = write_tables(folder, read_rows(folder))
     wanted = summary["settings"].isin([outcome.settings for outcome in outcomes])
     print(table(summary[wanted]) if wanted.any() else "no rows")
     for outcome in outcomes:
         print(outcome.sentence())
     return 1 if any(outcome.error for outcome in outcomes) else 0
-
-
-def read_outcomes(folder: Path) -> list[Outcome]:
-    """What became of each method when the folder was last run; empty where that run was cut short."""
-    path = folder / OUTCOMES
-    return [Outcome(**outcome) for outcome in json.loads(path.read_text())] if path.exists() else []
 
 
 def run_cell(
@@ -74,8 +64,8 @@ def run_cell(
 ) -> list[Outcome]:
     """Run what is missing of the trials 0 to ``trials - 1``; rows are appended as they come.
 
-    Writes ``config.yaml``, ``rows.jsonl``, ``summary.csv`` (where there was something to run), the pictures,
-    ``last_run.json``, ``points/`` and ``wandb/`` in ``folder``.
+    Writes ``config.yaml``, ``rows.jsonl``, ``summary.csv`` and ``paired.csv`` (where there was something to run), the
+    pictures, ``last_run.json``, ``last_settings.json``, ``points/`` and ``wandb/`` in ``folder``.
 
     Args:
         cell: whose problems are registered.
@@ -93,7 +83,7 @@ def run_cell(
     Raises:
         ValueError: settings of a method that do not fit the cell's problems, or known trials of other problems; nothing
             was run.
-        KeyboardInterrupt: the user stopped the run; the rows so far are on the disk and summarised.
+        KeyboardInterrupt: the user stopped the run; the rows so far are on the disk and summarised, as after any error.
         BlockingIOError: another process writes in this folder.
     """
     shape = shapes.load(cell.shape, cell.shape_source)
@@ -107,24 +97,27 @@ def run_cell(
         taken = {} if known is None else _known_trials(known, found, jobs, trials, rows)
         remove_halves(folder)
         shown = Shown(folder)
-        (folder / OUTCOMES).unlink(missing_ok=True)
+        now = [job.settings for job in jobs]
+        begin_run(folder, now)
         write_config(folder, {**config, "method": nodes})
         try:
             for job in jobs:
-                for row in taken.get(job.settings, []):
+                new = taken.get(job.settings, [])
+                for row in new:
                     rows.append(row)
-                outcome = job.run(trials, workers, retry_failed)
+                outcome = replace(job.run(trials, workers, retry_failed), taken=len(new))
                 outcomes.append(outcome)
                 node = {job.entry.name: nodes[job.entry.name]}
                 _show(job, outcome, pictures, shown, tracking, {**config, "method": node})
             if "example" in pictures:
-                ran = any(outcome.ran for outcome in outcomes)
+                count, fresh = sum(len(job.written()) for job in jobs), any(map(_is_fresh, outcomes))
                 drawing = example([(job, job.finished()) for job in jobs])
-                shown.update(EXAMPLE, " ".join(job.settings for job in jobs), fresh=ran, draw=drawing)
-        except KeyboardInterrupt:
-            write_summary(folder, read_rows(folder))
+                shown.update(EXAMPLE, " ".join(now), rows=count, fresh=fresh, draw=drawing)
+        except BaseException:
+            with contextlib.suppress(OSError):  # the first error is the one to tell
+                write_tables(folder, read_rows(folder))
             raise
-        save_text(folder / OUTCOMES, json.dumps([asdict(outcome) for outcome in outcomes], indent=1))
+        end_run(folder, outcomes)
     return outcomes
 
 
@@ -143,12 +136,17 @@ def _known_trials(
     here = {(row["settings"], row["trial"]) for row in rows.rows}
     new = [row for row in fitting if (row["settings"], row["trial"]) not in here]
     for row in new:
-        taken[row["settings"]].append(row)
+        taken[row["settings"]].append({**row, "experiment": jobs[0].cell.experiment})
     if fitting:
         print(f"{len(new)} trials taken over from {known}")
     else:
         print(f"none of the {len(found)} trials in {known} is of this cell, these methods and settings")
     return taken
+
+
+def _is_fresh(outcome: Outcome) -> bool:
+    """Whether the run has added rows."""
+    return bool(outcome.ran or outcome.taken)
 
 
 def _show(
@@ -160,13 +158,14 @@ def _show(
     config: Mapping[str, Any],
 ) -> None:
     """Pictures, summary and W&B run of one method's finished trials, as far as they are wanted and not yet there."""
-    done = job.finished()
-    if not done:
+    written, fresh = job.written(), _is_fresh(outcome)
+    if not written:
         return
-    drawn = _draw(job, done, pictures, shown, fresh=bool(outcome.ran))
-    if outcome.ran:
-        write_summary(shown.folder, read_rows(shown.folder))
-    if is_wanted(tracking) and (outcome.ran or not is_tracked(shown.folder, job.settings)):
+    done = newest(written)
+    drawn = _draw(job, done, pictures, shown, rows=len(written), fresh=fresh)
+    if fresh:
+        write_tables(shown.folder, read_rows(shown.folder))
+    if is_wanted(tracking) and (fresh or not is_tracked(shown.folder, job.cell.experiment, written)):
         track(
             shown.folder,
             tracking,
@@ -174,6 +173,7 @@ def _show(
             experiment=job.cell.experiment,
             method=job.entry.name,
             rows=pd.DataFrame(done),
+            written=len(written),
             summary=summarise(done).iloc[0].to_dict(),
             curves=median_curves(kept_curves(job, done)),
             figures=drawn,
@@ -181,7 +181,9 @@ def _show(
         )
 
 
-def _draw(job: Job, done: list[Row], pictures: Sequence[str], shown: Shown, *, fresh: bool) -> dict[str, Path]:
+def _draw(
+    job: Job, done: list[Row], pictures: Sequence[str], shown: Shown, *, rows: int, fresh: bool
+) -> dict[str, Path]:
     """The pictures of one method that were asked for and that it can have, by the names that they get in W&B."""
     name = job.entry.name
     wanted = {
@@ -191,6 +193,6 @@ def _draw(job: Job, done: list[Row], pictures: Sequence[str], shown: Shown, *, f
     drawn: dict[str, Path] = {}
     for kind, (label, file, drawing) in wanted.items():
         if kind in pictures:
-            path = shown.update(file, job.settings, fresh=fresh, draw=drawing(job, done))
+            path = shown.update(file, job.settings, rows=rows, fresh=fresh, draw=drawing(job, done))
             drawn |= {label: path} if path else {}
     return drawn

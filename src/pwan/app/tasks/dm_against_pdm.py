@@ -11,7 +11,7 @@ import pandas as pd
 
 from pwan import methods, shapes
 from pwan.app.checked import Checked
-from pwan.app.tasks import write_config
+from pwan.app.tasks import check_loop, write_config
 from pwan.app.tasks._settings.dm_against_pdm import Settings
 from pwan.bench.cell import MethodEntry, trial_seed
 from pwan.bench.summary import write_table
@@ -24,6 +24,7 @@ from pwan.synthesis import make_problem
 
 
 def run(checked: Checked, settings: Settings, folder: Path) -> int:
+    check_loop(checked)
     cell = checked.cell
     shape = shapes.load(cell.shape, cell.shape_source)
     problem = make_problem(shape, cell.synthesis, seed=cell.seed, trials=[settings.trial])

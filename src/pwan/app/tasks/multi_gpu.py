@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from pwan import methods, shapes
 from pwan.app.checked import Checked
-from pwan.app.tasks import write_config
+from pwan.app.tasks import check_loop, write_config
 from pwan.app.tasks._settings.multi_gpu import Settings
 from pwan.bench.cell import Cell, MethodEntry, settings_hash, trial_seed
 from pwan.bench.rows import Row, RowFile, environment, newest
@@ -33,6 +33,7 @@ PARTS = ("network", "transform")
 
 
 def run(checked: Checked, settings: Settings, folder: Path) -> int:
+    check_loop(checked)
     cell, entry = checked.cell, _one_pwan(checked)
     available = devices_here(max(settings.devices), settings.kind)
     kind = "cpu" if available[0] == "cpu" else "gpu"

@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -32,18 +32,19 @@ from pwan.app.results import (
     with_swept_options,
 )
 from pwan.app.single_trials import (
+    KEPT,
     NOT_REMADE,
     Trial,
+    Views,
     first_trials,
     having_points,
-    median_row,
+    median_trial,
     trial_of,
     worst_trials,
     write_worst,
 )
 from pwan.app.tables import DIGITS, beside_paper, over_shapes, summary_table
 from pwan.app.tasks._settings.report import Settings, check_folder
-from pwan.bench.cell import AXES
 from pwan.bench.pictures import EXAMPLE
 from pwan.bench.rows import PACKED, Row, write_packed
 from pwan.bench.summary import NAME as SUMMARY
@@ -53,11 +54,12 @@ from pwan.report.accuracy_figure import draw_accuracy
 from pwan.report.cells_figure import draw_cells
 from pwan.report.error_curves import least_to_most
 from pwan.report.example_figure import draw_examples
-from pwan.report.page import Link, Picture, Scene, Section, Table, fewer_colours, write_page
+from pwan.report.page import Picture, Scene, Section, Table, fewer_colours, write_page
 from pwan.report.published import PublishedTable, published_numbers, table_for
 
 PAGE = "report.html"
 _LINKS = "the largest errors lead to pictures, a view shows the first method's worst trial"
+_COLLECTED = ("results.csv", PACKED, PAIRED, "figure.png", "worst.png")
 _FOLDED = ("config.yaml", "error.txt")
 
 
@@ -82,6 +84,8 @@ def make_report(root: Path, settings: Settings) -> Path:
             f"nothing to report in {root}: no folder in it holds {', '.join(MARKERS[:-1])} or {MARKERS[-1]}; "
             "run an experiment first, or name another folder with options.folder=..."
         )
+    if settings.collect is not None:
+        _check_names(folders)
     figures = root / FIGURES
     found = [results_of(part, root) for part in folders]
     worst = [worst_trials(results) for results in found]
@@ -101,12 +105,28 @@ def make_report(root: Path, settings: Settings) -> Path:
     return root / PAGE
 
 
+def _check_names(folders: Sequence[Path]) -> None:
+    """Refuse to collect two experiments that would lie in one folder.
+
+    Raises:
+        ValueError: names both.
+    """
+    named: dict[str, Path] = {}
+    for folder in folders:
+        other = named.setdefault(folder.name, folder)
+        if other != folder:
+            raise ValueError(
+                f"options.collect would put both {other} and {folder} into a folder {folder.name}; collect one of them "
+                f"at a time, for example with options.folder={folder}"
+            )
+
+
 def _section(
     results: Results,
     root: Path,
     figures: Path,
     settings: Settings,
-    views: Mapping[str, Link],
+    views: Views,
     worst: Sequence[Picture],
 ) -> Section:
     folder, name, rows, frame = results.folder, results.name, results.rows, results.frame
@@ -158,6 +178,8 @@ def _section(
 def _collect(results: Results, section: Section, worst: Sequence[Picture], target: Path) -> None:
     """The results of an experiment as its folder in the project has them; a README there is left alone."""
     target.mkdir(parents=True, exist_ok=True)
+    for name in _COLLECTED:  # which this experiment need not have
+        (target / name).unlink(missing_ok=True)
     if results.rows:
         current = results.frame.to_dict("records")
         write_table(summarise(current), target / "results.csv")
@@ -243,7 +265,8 @@ def _worst_picture(results: Results, trials: Sequence[tuple[str, Trial]], figure
     if not trials:
         return []
     figures.mkdir(exist_ok=True)
-    title = f"the worst trial of {trials[0][1].row['method']} in each cell, and the best of the others there"
+    kept = f", of those {KEPT}" if any(trial.picked_from for _, trial in trials) else ""
+    title = f"the worst trial of {trials[0][1].row['method']} in each cell{kept}, and the best of the others there"
     examples = [
         trial.example(", ".join(filter(None, [words, f"trial {trial.row['trial']}"])), most=2)
         for words, trial in trials
@@ -257,19 +280,17 @@ def _scene(rows: pd.DataFrame, files: Files) -> tuple[list[Scene], list[str]]:
     having = having_points(rows, files)
     if having.empty:
         return [], ["There is no interactive view: no registered points were kept."]
-    chosen = median_row(having)
+    chosen, words = median_trial(rows, having)
     try:
-        trial = trial_of(chosen, having, files)
-        median = f"Trial {chosen['trial']}, the median one of {chosen['method']} in the hardest cell"
-        return [trial.scene(f"{median}: {trial.sizes()}. Drag to turn.")], []
+        trial = trial_of(chosen, having, files, words)
+        return [trial.scene(f"the median one of {chosen['method']} in the hardest cell")], []
     except NOT_REMADE as error:
         return [], [f"There is no interactive view of trial {chosen['trial']}: {error}"]
 
 
 def _made(rows: list[Row], frame: pd.DataFrame) -> list[tuple[str, str]]:
     """How the rows were made."""
-    counts = frame.groupby([*AXES, "method"], dropna=False).size()
-    trials = least_to_most(counts)
+    trials = least_to_most(frame.groupby("settings").size())
     return [
         (
             "Command (put together from the rows; settings of methods that were overridden: see config.yaml)",

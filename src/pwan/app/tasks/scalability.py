@@ -15,13 +15,13 @@ from tqdm import tqdm
 
 from pwan import shapes
 from pwan.app.checked import Checked
-from pwan.app.tasks import write_config
+from pwan.app.tasks import check_loop, write_config
 from pwan.app.tasks._settings.scalability import GIGABYTE, MEGABYTE, Settings
 from pwan.bench.cell import Cell, MethodEntry, settings_hash
 from pwan.bench.isolated import NOT_RUN, STOPPED, Work, measure
 from pwan.bench.rows import Row, RowFile, environment, newest
 from pwan.bench.summary import write_table
-from pwan.problem import OK, RegistrationProblem
+from pwan.problem import FAILED, OK, RegistrationProblem
 from pwan.randomness import numpy_generator
 from pwan.report.scalability_figure import draw_scalability
 from pwan.synthesis import make_problem
@@ -30,6 +30,10 @@ NUMBERS = ("seconds_mean", "seconds_std", "memory_mb", "mse_initial_mean", "mse_
 
 
 def run(checked: Checked, settings: Settings, folder: Path) -> int:
+    """``retry_failed`` measures again what failed, but not what was stopped at a limit: another limit does."""
+    check_loop(checked)
+    if checked.workers not in ("auto", 1):
+        print(f"workers={checked.workers} means nothing here: times are taken of one registration after the other")
     cell = checked.cell
     shape = shapes.load(cell.shape, cell.shape_source)
     sizes = sorted(set(settings.sizes))
@@ -47,7 +51,9 @@ def run(checked: Checked, settings: Settings, folder: Path) -> int:
         total = len(checked.entries) * sum(settings.runs(points) for points in sizes)
         with tqdm(total=total, desc="registrations", unit="run", mininterval=0.5 if sys.stderr.isatty() else 15) as bar:
             for entry in checked.entries:
-                measured = _measure_method(cell, entry, used[entry.name], sizes, settings, rows, bar)
+                measured = _measure_method(
+                    cell, entry, used[entry.name], sizes, settings, rows, bar, retry=checked.retry_failed
+                )
                 lines += [{**line, "exponent": _exponent(measured)} for line in measured]
                 summary = pd.DataFrame(lines).astype(dict.fromkeys(NUMBERS, float))  # None becomes NaN
                 write_table(summary, folder / "summary.csv")
@@ -96,8 +102,13 @@ def _measure_method(
     settings: Settings,
     rows: RowFile,
     bar: Any,
+    *,
+    retry: bool,
 ) -> list[dict[str, Any]]:
-    """A line for each size. What is not in the rows yet is measured, and each row is written as it comes."""
+    """A line for each size. What is not in the rows yet is measured, and each row is written as it comes.
+
+    ``retry``: also what failed.
+    """
     lines: list[dict[str, Any]] = []
     clock = bar.refresh if sys.stderr.isatty() else lambda: None  # goes on during a long registration
     for points in sizes:
@@ -105,7 +116,8 @@ def _measure_method(
         key, wanted = settings_hash(sized, entry, used[points]), settings.runs(points)
         bar.set_postfix_str(f"{entry.name}, {points} points")
         finished = _finished(rows, key, settings)
-        missing = tuple(k for k in range(wanted) if k not in finished)
+        again = {k for k, row in finished.items() if retry and row["status"] == FAILED}
+        missing = tuple(k for k in range(wanted) if k not in finished or k in again)
         bar.update(wanted - len(missing))
         reason, seconds = _refusal(lines, points, settings)
         ended = any(row["status"] == STOPPED for row in finished.values())
