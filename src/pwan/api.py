@@ -227,8 +227,9 @@ def register(
             a cloud's ``points`` (Open3D, :class:`pwan.PointFile`). Never changed.
         reference: points that stay, (q, D) or (B, q, D), or such an object.
         mass: how many points are to be matched (the paper's m), one number or one for each problem, at most the size of
-            the smaller set; with a fraction the point at the threshold counts in part. "auto" estimates it for sets
-            that are roughly aligned (:func:`pwan.begin.estimate.estimate_limits`, which also gives its reasons).
+            the smaller set, or with weights the total of the lighter one; with a fraction the point at the threshold
+            counts in part. "auto" estimates it for sets that are roughly aligned
+            (:func:`pwan.begin.estimate.estimate_limits`, which also gives its reasons).
         distance: how far a point may be matched (the paper's h), in the units of the points. At most one of mass and
             distance may be given; with neither, all of the smaller set is matched.
         landmarks: known pairs, (L, 2) whole numbers: a row of the source and the row of the reference where it belongs,

@@ -82,7 +82,8 @@ class Limits:
     """The estimated limits of one problem.
 
     Attributes:
-        mass: the paper's m, in points, at least one and at most all of the smaller set.
+        mass: the paper's m, in points, at least one and at most all of the smaller set; with weights in these, at least
+            one of mean weight and at most all of the lighter set.
         distance: the paper's h, in input units.
         overlap: the share of the smaller set that has partners, 0 to 1.
         spacing: mean distance of neighbours in the matched part of the reference, in input units.

@@ -24,7 +24,7 @@ class StudySettings:
 
     Attributes:
         template: the file whose points, and faces, all scans get.
-        scans: two files or more, or folders or patterns of them.
+        scans: a list of two files or more, or of folders or patterns of them, also of a single one.
         output: the folder for the results, made if it does not exist.
         to: "template" registers with the template alone. "mean" then registers with the mean shape, and with the next
             one, until it stays.

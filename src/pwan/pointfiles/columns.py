@@ -30,6 +30,7 @@ _SIZE = re.compile(r"w|width|breite|length|radius|diameter|dbh|bhd")  # of a box
 _COUNTED_X = re.compile(r"x([0-3])")
 _COUNTED = re.compile(r"(?:points?|coords?|position|pos|axis|dim|centroid|p)([0-3])")  # Points:0, axis-0
 _OF_SEVERAL = re.compile(r"[yz]\d")  # beside x1: the coordinates of several points in one row
+_OF_ONE = re.compile(r"([xyz])(\d)")
 _PLACE = r"(?:gps|geo|wgs84|decimal|location|point|center|x|y)?(?:{})(?:deg|degrees?|dd|wgs84)?"
 _LATITUDE = re.compile(_PLACE.format("lat|latitude?|breite|breitengrad"))
 _LONGITUDE = re.compile(_PLACE.format("lon|lng|long|longitude?|lange|langengrad"))
@@ -69,6 +70,8 @@ def coordinates(names: Sequence[str]) -> tuple[int, ...] | None:
         return tuple(exact)
     if len(exact) == 2 and "z" not in bare:
         return (*exact, *_height(bare))
+    if one := _of_one(bare):
+        return one
     for pattern in (_AXIS, _EARTH, *(() if of_several(names) else (_COUNTED_X,)), _COUNTED):
         axes: dict[int | str, int] = {}
         for place, name in enumerate(bare):
@@ -85,7 +88,14 @@ def coordinates(names: Sequence[str]) -> tuple[int, ...] | None:
 def of_several(names: Sequence[str]) -> bool:
     """Whether a row holds several points, as columns x1, y1, x2 and y2 do."""
     bare = [plain(name) for name in names]
-    return any(_COUNTED_X.fullmatch(name) for name in bare) and any(_OF_SEVERAL.fullmatch(name) for name in bare)
+    return sum(bool(_COUNTED_X.fullmatch(name)) for name in bare) > 1 and any(map(_OF_SEVERAL.fullmatch, bare))
+
+
+def _of_one(bare: Sequence[str]) -> tuple[int, ...]:
+    """The places of x1, y1 and, where there is one, z1, if no other number stands behind an x, y or z; else none."""
+    found = {match[1]: place for place, name in enumerate(bare) if (match := _OF_ONE.fullmatch(name))}
+    numbers = {match[2] for name in bare if (match := _OF_ONE.fullmatch(name))}
+    return tuple(found[axis] for axis in sorted(found)) if len(numbers) == 1 and {"x", "y"} <= set(found) else ()
 
 
 def _height(bare: Sequence[str]) -> list[int]:
@@ -223,7 +233,10 @@ def flat(names: Sequence[str], types: Sequence[str], places: tuple[int, ...], as
 
 def unnamed(what: str, names: Sequence[str]) -> Fault:
     """The fault of names that do not say which are the coordinates."""
-    return Fault(f"expected {what} x, y and z, found {listed(names)}. Name the coordinates by columns='A,B,C'.")
+    several = ", several points in a row" if of_several(names) else ""
+    return Fault(
+        f"expected {what} x, y and z, found {listed(names)}{several}. Name the coordinates by columns='A,B,C'."
+    )
 
 
 def said(names: Sequence[str], what: str, others: bool = False) -> str:

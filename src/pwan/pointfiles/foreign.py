@@ -123,8 +123,8 @@ def refuse(data: bytes, suffix: str, by_suffix: bool) -> None:
 def named(name: str, advice: str) -> Fault:
     """The fault of a file of a known format, with what to do."""
     return Fault(
-        "expected points in a format that is read here (PLY, OBJ, OFF, STL, GLB, PCD, LAS, LAZ, NPY, NPZ, MAT or "
-        f"text), found {name}: {advice}."
+        "expected points in a format that is read here (PLY, OBJ, OFF, STL, GLB, PCD, LAS, LAZ, NPY, NPZ, MAT, "
+        f".mrk.json or text), found {name}: {advice}."
     )
 
 

@@ -79,8 +79,8 @@ def write_points(
 
     Extra values become properties (PLY), fields (PCD, arrays of records), columns (text), arrays (NPZ, MAT) or
     dimensions (LAS); of several columns as name_x, name_y, name_z, but whole in NPZ and MAT. A field of the source
-    with such a name is replaced. OBJ, OFF, STL, GLB, headerless files and plain NPY arrays have no place for
-    them: a plain array stays plain, so that whatever reads the source reads the result.
+    with such a name is replaced. OBJ, OFF, STL, GLB, .mrk.json, headerless files and plain NPY arrays have no place
+    for them: a plain array stays plain, so that whatever reads the source reads the result.
 
     Args:
         path: the new file, in a folder that is there.

@@ -66,7 +66,8 @@ class ScanSettings:
         drop_invalid: leave out points with NaN or infinite coordinates.
         overwrite: write over results that exist.
         keep_flagged: take points that a LAS file flags as withheld or as noise, which are left out otherwise.
-        columns: which columns of both files are the coordinates, as ``columns`` of :func:`pwan.read_points`.
+        columns: which columns of both files are the coordinates, as ``columns`` of :func:`pwan.read_points`, as one
+            text: "2,3,4" or "east,north,height".
         source_columns: of the source's file, in place of ``columns``.
         reference_columns: the same of the reference's file.
         export: what other programs read, names with commas between: "glb", "ply", "obj" for the moved mesh;
@@ -77,7 +78,7 @@ class ScanSettings:
             what the source's file says, else "lps".
         source_key: of the source's file, as ``key`` of :func:`pwan.read_points`.
         reference_key: the same of the reference's file.
-        source_raw: of the source's file, as ``raw`` of :func:`pwan.read_points`.
+        source_raw: of the source's file, as ``raw`` of :func:`pwan.read_points`, as one text: "float32 x 4".
         reference_raw: the same of the reference's file.
     """
 

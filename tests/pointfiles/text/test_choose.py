@@ -165,12 +165,21 @@ def test_a_height_is_z_in_a_file(tmp_path):
 def test_several_points_in_a_row_are_refused(tmp_path, header, sign):
     count = header.count(",") + 1
     rows = [",".join(f"{i}.{place}5" for place in range(count)) for i in range(4)]
-    with pytest.raises(ValueError, match=f"x, y and z, found {header.replace(',', ', ')}. Name the coordinates by"):
+    said = f"x, y and z, found {header.replace(',', ', ')}, several points in a row. Name the coordinates by"
+    with pytest.raises(ValueError, match=said):
         read(tmp_path, joined(sign + header, rows))
     names = header.removeprefix("id,").split(",")[:2]
     places = [header.split(",").index(name) for name in names]
     asked = read(tmp_path, joined(sign + header, rows), columns=names)
     assert asked.points[1].tolist() == [float(f"1.{place}5") for place in places]
+
+
+def test_several_points_in_a_row_are_refused_where_the_first_coordinate_counts(tmp_path):
+    rows = [f"{i},{i}.5,{i}.25,{i}.75" for i in range(4)]
+    with pytest.raises(ValueError, match="several points in a row"):
+        read(tmp_path, joined("x1,y1,x2,y2", rows))
+    one = read(tmp_path, joined("x1,y1,z1", [row.rsplit(",", 1)[0] for row in rows]))
+    np.testing.assert_array_equal(one.points, [[i, i + 0.5, i + 0.25] for i in range(4)])
 
 
 def test_counted_names_without_others_are_coordinates(tmp_path):

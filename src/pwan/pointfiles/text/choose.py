@@ -13,6 +13,7 @@ from pwan.pointfiles.columns import (
     like_a_grid,
     listed,
     numbers_rows,
+    of_several,
     said,
     unnamed,
     whole,
@@ -82,6 +83,8 @@ def _by_order(
     columns: list[NDArray], names: list[str] | None, numeric: list[int], start: Start, notes: list[str]
 ) -> tuple[int, ...]:
     """The first three columns of numbers, or two, without the number of the row."""
+    if names is not None and of_several(names):  # before x1 is taken for the number of the row
+        raise Fault(f"line {start.names_at}: {unnamed('columns named', names)}")
     if numbers_rows([columns[place] for place in numeric], len(numeric) < len(columns)):
         notes.append(ROW_NUMBER.format(numeric[0] + 1 if names is None else names[numeric[0]]))
         numeric = numeric[1:]

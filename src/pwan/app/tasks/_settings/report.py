@@ -18,7 +18,8 @@ class Settings:
         band: of each experiment's figures of accuracy, "quartiles" or "std"; the paper's figures have its deviations.
         pictures: "hardest": the trial pictures of each experiment's hardest cell (the largest median error over all
             its methods); "all": of all its cells, which makes the page of a sweep large.
-        collect: a folder into which the results of each experiment are copied as the project keeps them; None for none.
+        collect: a folder into which the results of each experiment, of the settings run last, are copied as the project
+            keeps them; two experiments whose folders have one name are refused. None for none.
 
     Raises:
         ValueError: another band or choice of pictures.
