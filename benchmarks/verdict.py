@@ -258,7 +258,7 @@ def kept() -> list[Row]:
             numbers, arrays = json.loads(str(file["numbers"])), {name: file[name] for name in file if name != "numbers"}
         sets = [arrays[name] for name in ("at_start", "moved", "reference", "matched", "reference_matched")]
         fit = Fit(**numbers["measured"]["fit"])
-        found = signs(*sets, fit, numbers["measured"]["of_smaller"])
+        found = signs(*sets, fit)
         known = {**numbers["measured"], "fit": fit, "signs": found, "confidence": confidence(found)}
         rows.append(Row(numbers, found, judge(Measured(**{**known, "beyond": tuple(known["beyond"])}))))
     return rows

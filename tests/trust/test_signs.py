@@ -16,7 +16,7 @@ from pwan.trust.signs import Signs, signs
 
 def found(source: np.ndarray, moved: np.ndarray, reference: np.ndarray) -> Signs:
     matched, staying = np.ones(len(source), dtype=bool), np.ones(len(reference), dtype=bool)
-    return signs(source, moved, reference, matched, staying, measure_fit(source, moved, reference, len(source)), 1.0)
+    return signs(source, moved, reference, matched, staying, measure_fit(source, moved, reference, len(source)))
 
 
 def strip(n: int, seed: int = 0) -> np.ndarray:
@@ -69,7 +69,7 @@ def test_what_has_no_partner_and_few_points_are_counted() -> None:
     source, reference = strip(100), strip(400, 1)
     matched = np.arange(100) < 64
     fit = measure_fit(source, source, reference, 64)
-    sign = signs(source, source, reference, matched, matched[:1].repeat(400), fit, 0.64)
+    sign = signs(source, source, reference, matched, matched[:1].repeat(400), fit)
     assert sign.unmatched == pytest.approx(0.36) and sign.few == pytest.approx(1 / 8)
 
 

@@ -53,7 +53,7 @@ def measured(
     spacing = spacing_of(reference)
     fit = measure_fit(source, moved, reference, (mass, both), source_weights, reference_weights)
     beyond = tuple(float((lengths > BEYOND * spacing).mean()) for lengths in (distance, to_source))
-    found = signs(source, moved, reference, matched, staying, fit, of_smaller)
+    found = signs(source, moved, reference, matched, staying, fit)
     at = source if folds_at is None else folds_at
     fields: dict[str, Any] = {
         "failed": "" if result.status == OK else result.stop_reason,

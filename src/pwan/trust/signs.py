@@ -55,11 +55,10 @@ def signs(
     matched: np.ndarray,
     reference_matched: np.ndarray,
     fit: Fit,
-    of_smaller: float,
 ) -> Signs:
     """The signs of a registration of source points (r, D), moved to (r, D), onto a reference (q, D), of which those
-    in ``matched`` (r,) and ``reference_matched`` (q,) have partners, which are ``of_smaller`` of the smaller set, and
-    which fit as ``fit`` says."""
+    in ``matched`` (r,) and ``reference_matched`` (q,) have partners, and which fit as ``fit`` says."""
+    both = min(matched.sum(), reference_matched.sum())  # within h a point may have several partners
     spacing = max(spacing_of(reference), TINY)
     rows, staying = _some(matched), _some(reference_matched)
     surfaces = Surface.through(moved), Surface.through(reference)
@@ -71,7 +70,7 @@ def signs(
         stretch=fit.stretch,
         tilt=_tilt(surfaces[0], surfaces[1], rows, nearest),
         merged=_merged(source[rows], moved[rows]),
-        unmatched=max(0.0, 1 - of_smaller),
+        unmatched=1 - float(both) / min(len(source), len(reference)),
         few=float(1 / np.sqrt(max(1, matched.sum()))),
     )
 
