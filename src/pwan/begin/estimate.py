@@ -162,20 +162,19 @@ def estimate_limits(
     mass = smaller if whole else min(smaller, points * of_a_point)
     matched_part = staying[np.unique(partners)]
     spacing = float(KDTree(whole_reference).query(matched_part, 2)[0][:, 1].mean())  # in the full set, not its sample
-    said = [
-        f"{amount:{'.0f' if of_a_point > 0.5 else '.3g'}}" for amount in (counts[0], r, counts[1], q, smaller, mass)
-    ]
-    words = f"{said[0]} of {said[1]} source points and {said[2]} of {said[3]} reference points have partners"
-    if a is not None or b is not None:
-        words += ", by their weights"
+    digits = ".0f" if of_a_point > 0.5 else ".3g"
+    words = (
+        f"{counts[0]:{digits}} of {r:{digits}} source points and {counts[1]:{digits}} of {q:{digits}} reference points"
+    )
+    words += " have partners" if a is None and b is None else " have partners, by their weights"
     if whole:
-        words += f", so all {said[4]} of the smaller set are matched"
+        words += f", so all {smaller:{digits}} of the smaller set are matched"
     elif overlap < ESTIMATE.little:
         words += (
             ": too little overlap to trust a registration; check that the sets show the same thing, and their start"
         )
     else:
-        words += f", so {said[5]} are matched"
+        words += f", so {mass:{digits}} are matched"
     return Limits(mass, spacing, 1.0 if whole else overlap, spacing, overlap < ESTIMATE.little, words)
 
 

@@ -93,8 +93,8 @@ def of_several(names: Sequence[str]) -> bool:
 
 def _of_one(bare: Sequence[str]) -> tuple[int, ...]:
     """The places of x1, y1 and, where there is one, z1, if no other number stands behind an x, y or z; else none."""
-    found = {match[1]: place for place, name in enumerate(bare) if (match := _OF_ONE.fullmatch(name))}
-    numbers = {match[2] for name in bare if (match := _OF_ONE.fullmatch(name))}
+    matches = [(place, match) for place, name in enumerate(bare) if (match := _OF_ONE.fullmatch(name))]
+    found, numbers = {match[1]: place for place, match in matches}, {match[2] for _, match in matches}
     return tuple(found[axis] for axis in sorted(found)) if len(numbers) == 1 and {"x", "y"} <= set(found) else ()
 
 

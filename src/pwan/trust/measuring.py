@@ -46,7 +46,7 @@ def measured(
         np.ones(len(points)) if weights is None else weights
         for points, weights in ((source, source_weights), (reference, reference_weights))
     )
-    # within h a point may have several partners, so that each set tells another mass: the other one's counts for none
+    # within h a point may have several partners: the sets then tell different masses, and the smaller one is of both
     mass = float(masses[matched].sum())
     both = min(mass, float(others[staying].sum()))
     of_smaller = both / min(float(masses.sum()), float(others.sum()))

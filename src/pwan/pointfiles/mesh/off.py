@@ -84,17 +84,7 @@ def read(data: bytes, asked: Asked) -> Content:
             notes.append("took the values behind x, y and z for colours")
     else:
         fields |= {f"column_{place + 4}": column for place, column in enumerate(columns)}
-    corners: list[int] = []
-    counts: list[int] = []
-    behind: list[str] = []  # each face's corners: its colour
-    for at, line in lines[count + 1 :]:
-        tokens = line.split()
-        length = numerals.whole(tokens[0], at, "a face's number of corners")
-        if not 1 <= length < len(tokens):
-            raise Fault(f"line {at}: expected {length} corners of a face, found {len(tokens) - 1}. Export it again.")
-        corners += [numerals.whole(token, at, "a face's vertex") for token in tokens[1 : length + 1]]
-        counts.append(length)
-        behind.append(" ".join(tokens[length + 1 :]))
+    counts, corners, behind = _faces(lines[count + 1 :])
     faces = checked_faces(counts, corners, count, notes)
     layout: dict[str, Any] = {
         "prefix": "".join(match.group(part) or "" for part in (1, 2, 3)).upper() if match else None
@@ -107,6 +97,22 @@ def read(data: bytes, asked: Asked) -> Content:
         else:
             notes.append("left out the faces' colours")
     return Content(table[:, :3], fields, faces, notes, layout)
+
+
+def _faces(lines: list[tuple[int, str]]) -> tuple[list[int], list[int], list[str]]:
+    """Of the faces' lines the numbers of corners, all corners, and what stands behind each one's: its colour."""
+    counts: list[int] = []
+    corners: list[int] = []
+    behind: list[str] = []
+    for at, line in lines:
+        tokens = line.split()
+        length = numerals.whole(tokens[0], at, "a face's number of corners")
+        if not 1 <= length < len(tokens):
+            raise Fault(f"line {at}: expected {length} corners of a face, found {len(tokens) - 1}. Export it again.")
+        corners += [numerals.whole(token, at, "a face's vertex") for token in tokens[1 : length + 1]]
+        counts.append(length)
+        behind.append(" ".join(tokens[length + 1 :]))
+    return counts, corners, behind
 
 
 def write(stream: BinaryIO, moved: Moved) -> None:
