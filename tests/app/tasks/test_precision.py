@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -9,6 +10,7 @@ import pytest
 from matplotlib.image import imread
 
 from pwan import shapes
+from pwan.app import main
 from pwan.app.tasks import precision
 from pwan.app.tasks.precision import Settings
 from pwan.shapes import Shape
@@ -130,3 +132,10 @@ def test_wrong_shapes(tmp_path):
     solid = np.random.default_rng(0).normal(size=(9, 3))
     with pytest.raises(ValueError, match="3-D with a partner"):
         precision.make_table(Shape("solid", "analytic", points=solid, partner=solid), tmp_path, settings=TINY)
+
+
+def test_a_seed_of_the_solver_alone_is_refused(tmp_path, capsys):
+    arguments = ["experiment=fish_precision", "shape.source=packaged", "options.seed=3", f"output={tmp_path / 'out'}"]
+    assert main(arguments, conf=Path(__file__).parents[3] / "conf") == 2
+    assert "write seed=3" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

@@ -48,6 +48,8 @@ class Quantity:
 
 
 def run(checked: Checked, settings: Settings, folder: Path) -> int:
+    if settings.seed != Settings().seed:
+        raise ValueError(f"options.seed={settings.seed} is not read: write seed={settings.seed}, the seed of every task")
     shape = shapes.load(checked.cell.shape, checked.cell.shape_source)
     _quantities(shape)  # refuses a shape that does not fit before anything is written
     write_config(folder, checked.resolved)
