@@ -137,5 +137,5 @@ def test_wrong_shapes(tmp_path):
 def test_a_seed_of_the_solver_alone_is_refused(tmp_path, capsys):
     arguments = ["experiment=fish_precision", "shape.source=packaged", "options.seed=3", f"output={tmp_path / 'out'}"]
     assert main(arguments, conf=Path(__file__).parents[3] / "conf") == 2
-    assert "write seed=3" in capsys.readouterr().err
+    assert "here seed=3" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()

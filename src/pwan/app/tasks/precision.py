@@ -49,7 +49,7 @@ class Quantity:
 
 def run(checked: Checked, settings: Settings, folder: Path) -> int:
     if settings.seed != Settings().seed:
-        raise ValueError(f"options.seed={settings.seed} is not read: write seed={settings.seed}, the seed of every task")
+        raise ValueError(f"options.seed is not read; the seed of every task is seed=, here seed={settings.seed}")
     shape = shapes.load(checked.cell.shape, checked.cell.shape_source)
     _quantities(shape)  # refuses a shape that does not fit before anything is written
     write_config(folder, checked.resolved)
