@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import threading
 import time
 
 import pytest
@@ -117,3 +118,11 @@ def test_workers_are_numbered_and_a_replacement_has_the_number_of_the_dead_one()
     assert isinstance(done.pop(4), Failure)
     assert set(done.values()) == {0, 1} and pool.worker_number() == 0
     assert collect(pool_tasks.number, range(1), 1)[0] == {0: 0}  # in this process
+
+
+def test_workers_start_in_a_thread_too():
+    done = {}
+    thread = threading.Thread(target=lambda: done.update(collect(pool_tasks.square, range(3), 2)[0]))
+    thread.start()
+    thread.join()
+    assert done == {0: 0, 1: 1, 2: 4}

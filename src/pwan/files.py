@@ -7,6 +7,7 @@ import hashlib
 import os
 import shutil
 import tempfile
+import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -65,6 +66,15 @@ def save_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
     """Write an npz file, under exactly this name, in one move."""
     with in_one_move(path) as half, open(half, "wb") as file:
         np.savez(file, **arrays)
+
+
+def kept_arrays(path: Path) -> dict[str, Any] | None:
+    """The arrays of an npz file; None where there is none, or what lies there is not whole."""
+    try:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as held:
+            return {name: held[name] for name in held.files}
+    except (OSError, ValueError, EOFError, AttributeError, zipfile.BadZipFile):  # np.load may give a bare array
+        return None
 
 
 def digest(path: str | Path) -> str:

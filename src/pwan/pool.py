@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -186,11 +187,13 @@ def _child_environment() -> Iterator[None]:
     """
     saved = {name: os.environ.get(name) for name in _THREAD_VARIABLES}
     os.environ.update(dict.fromkeys(_THREAD_VARIABLES, "1"))
-    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    ours = threading.current_thread() is threading.main_thread()  # elsewhere Python does not let us
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN) if ours else None
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, handler)
+        if ours:
+            signal.signal(signal.SIGINT, handler)
         for name, value in saved.items():
             if value is None:
                 del os.environ[name]

@@ -19,7 +19,7 @@ from pytorch_lightning.callbacks import Callback, ModelCheckpoint
 from pytorch_lightning.loggers import WandbLogger
 
 from pwan import lightning, register, shapes
-from pwan.problem import Progress, RegistrationProblem
+from pwan.problem import Progress, RegistrationProblem, RegistrationResult
 from pwan.registration import pipeline
 from pwan.registration.settings import PaperSettings, PwanSettings
 from pwan.synthesis import SynthesisSettings, make_problem
@@ -190,3 +190,40 @@ def test_the_front_door_takes_several_devices(problem: RegistrationProblem) -> N
         register(source, reference, method="cpd", devices=2)
     with pytest.raises(ValueError, match="devices must be a whole number from 1, got 0"):
         register(source, reference, devices=0)
+
+
+def early(problem: RegistrationProblem) -> tuple[PwanSettings, RegistrationResult]:
+    """Settings by which one of the two problems comes to rest long before the other, and where they end."""
+    settings = PwanSettings(steps=60, warmup=5, tolerance=0.02, refinement="none")
+    return settings, pipeline.register(problem, settings, seeds=[1, 2])
+
+
+@pytest.mark.filterwarnings("ignore:Be aware that when using `ckpt_path`")
+def test_a_problem_at_rest_keeps_the_potential_that_it_had_then(problem: RegistrationProblem, tmp_path: Path) -> None:
+    settings, plain = early(problem)
+    assert plain.steps[0] != plain.steps[1]
+    at = min(plain.steps) + 4
+    kept = ModelCheckpoint(tmp_path, filename="{step}", every_n_train_steps=at, save_top_k=-1)
+    trained = lightning.fit(lightning.PwanModule(problem, settings, [1, 2]), callbacks=[kept])
+    resumed = lightning.fit(
+        lightning.PwanModule(problem, settings, [1, 2]), checkpoint=str(tmp_path / f"step={at}.ckpt")
+    )
+    points = problem.source[0].numpy()
+    for one in (trained, resumed):
+        assert one.steps == plain.steps and torch.equal(one.transformed, plain.transformed)
+        for ours, its in zip(one.potential, plain.potential, strict=True):
+            assert ours.threshold == its.threshold
+            np.testing.assert_allclose(ours(points), its(points), atol=1e-6)
+
+
+@pytest.mark.parametrize("more", [{"flexibility": "auto"}, {"coarse_steps": 4}])
+def test_settings_of_several_registrations_are_not_for_one_module(problem: RegistrationProblem, more: Any) -> None:
+    with pytest.raises(ValueError, match="take pwan.lightning.register"):
+        lightning.PwanModule(problem, PwanSettings(**more), [1, 2])
+
+
+def test_the_observer_stays_with_the_module(problem: RegistrationProblem, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+    module = lightning.PwanModule(problem, PwanSettings(steps=4), [1, 2], seen.append)
+    monkeypatch.setattr("pwan.lightning.processes.launch", lambda *_, observer, **__: observer)
+    assert lightning.fit(module, **TWO) == seen.append == module.observer

@@ -228,3 +228,47 @@ def test_one_run_at_a_time_writes_in_a_sequence(frames, finished):
     with alone_in(folder), pytest.raises(BlockingIOError, match="another run is writing in"):
         register_frame_files(frames, settings_of(frames, folder), tell=silent, register=counted)
     assert not counted.seen
+
+
+def test_files_of_others_stay_and_what_is_finished_is_forgotten_only_by_a_run_that_begins(frames, finished, tmp_path):
+    mine = tmp_path / "free" / "mine" / "frame.npz"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("not of a sequence")
+    quick = Counted(stopped="f_1.txt")
+    with pytest.raises(KeyboardInterrupt):
+        register_frame_files(frames, settings_of(frames, tmp_path / "free"), tell=silent, register=quick)
+    assert mine.exists()
+    folder = tmp_path / "out"
+    shutil.copytree(finished[0].folder, folder)
+    other = settings_of(frames, folder, seed=1, overwrite=True)
+    flat = tmp_path / "flat.txt"
+    np.savetxt(flat, np.zeros((40, 2)))
+    with pytest.raises(ValueError, match="flat.txt has 2"):
+        register_frame_files([*frames, flat], other, tell=silent, register=Counted())
+    with alone_in(folder), pytest.raises(BlockingIOError):
+        register_frame_files(frames, other, tell=silent, register=Counted())
+    marks = [folder / name / "frame.npz" for name in ("0001_f_1", "0002_f_2", "0003_f_10")]
+    assert all(mark.exists() for mark in marks)
+    with pytest.raises(KeyboardInterrupt):
+        register_frame_files(frames, other, tell=silent, register=Counted(stopped="f_1.txt"))
+    assert not any(mark.exists() for mark in marks)
+
+
+@pytest.mark.parametrize("damage", [b"", b"PK\x03\x04 half of it"])
+def test_a_damaged_frame_is_registered_again(frames, finished, tmp_path, damage):
+    folder, counted = tmp_path / "out", Counted(wrong="f_1.txt")
+    shutil.copytree(finished[0].folder, folder)
+    (folder / "0001_f_1" / "frame.npz").write_bytes(damage)
+    done = register_frame_files(frames, settings_of(frames, folder), tell=silent, register=counted)
+    assert counted.seen == ["f_1.txt"] and np.isnan(done.points[1]).all()
+    page = (folder / "report.html").read_text(encoding="utf-8")  # the page of the run before lies there
+    assert (folder / "0001_f_1" / "report.html").exists() and "0001_f_1/report.html" not in page
+
+
+def test_a_method_that_failed_leaves_no_points(frames, tmp_path):
+    def register(settings: ScanSettings, pair: Any, **options: Any) -> Any:
+        outcome = register_pair(settings, pair, **options)
+        return replace(outcome, measured=replace(outcome.measured, failed="it diverged"))
+
+    done = register_frame_files(frames[:2], settings_of(frames, tmp_path / "out"), tell=silent, register=register)
+    assert done.frames[1].failed and np.isnan(done.points[1]).all() and np.isfinite(done.points[0]).all()

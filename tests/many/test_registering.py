@@ -179,3 +179,43 @@ def test_bad_input_is_one_sentence(scans, more, says):
 
 def test_it_is_offered_at_the_front_door():
     assert pwan.register_many is register_many and pwan.shape_model is shape_model
+
+
+def test_a_transform_leads_the_whole_way_from_where_the_set_was_given():
+    turn = np.array([[0.0, 1, 0], [-1, 0, 0], [0, 0, 1]])
+    scans = [scan @ turn + [5.0, 0, 0] for scan in SCANS[:2]]
+    pairs = [np.column_stack((np.arange(60), rows)) for rows in ROWS[:2]]
+    found = register_many(TEMPLATE, scans, landmarks=pairs, **QUICK)
+    for result, transform, points in zip(found.results, found.transforms, found.points, strict=True):
+        np.testing.assert_allclose(transform(TEMPLATE), points, atol=1e-6)
+        np.testing.assert_allclose(result.transform(result.source), points, atol=1e-6)
+    back = register_many(TEMPLATE, scans, moves="scans", landmarks=pairs, **QUICK)
+    for result, transform, scan in zip(back.results, back.transforms, scans, strict=True):
+        np.testing.assert_allclose(transform(scan), result.transformed, atol=1e-6)
+    assert register_many(TEMPLATE, SCANS, to="mean", init="none", **QUICK).transforms == (None,) * 3
+
+
+def test_a_scan_that_failed_meets_the_mean_where_the_template_lies(monkeypatch):
+    right, sources = registering.register, []
+
+    def some(source: Any, reference: Any, **options: Any) -> Any:
+        sources.append(source)
+        if len(sources) == 2:
+            raise ValueError("this one is wrong at first")
+        return right(source, reference, **options)
+
+    monkeypatch.setattr(registering, "register", some)
+    monkeypatch.setattr(registering, "STAYS", 1.0)
+    far = np.array([100.0, 90.0, 80.0])
+    found = register_many(
+        TEMPLATE + far, [scan + far for scan in SCANS], names=[1, 2, 3], to="mean", init="none", **QUICK
+    )
+    assert found.names == ("1", "2", "3") and not found.failed
+    assert np.linalg.norm(sources[4] - TEMPLATE - far, axis=1).mean() < 0.3
+
+
+@pytest.mark.parametrize(("moves", "own"), [("template", "reference"), ("scans", "source")])
+def test_what_is_of_one_scan_alone_is_refused(moves, own):
+    for name in ("source_attributes", "reference_attributes", f"{own}_weights", f"{own}_faces"):
+        with pytest.raises(ValueError, match=f"register_many has one {name} for all sets"):
+            register_many(TEMPLATE, SCANS, moves=moves, **{name: np.ones((60, 3))})

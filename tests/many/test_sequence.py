@@ -11,6 +11,7 @@ from scipy.spatial.transform import Rotation
 
 import pwan
 from pwan.many.sequence import (
+    PARTS,
     Followed,
     RegisteredSequence,
     by_either,
@@ -25,6 +26,7 @@ from pwan.problem import Progress
 TURN = Rotation.from_rotvec([0.0, 0.0, 0.15])
 SHIFT = np.array([0.1, 0.0, -0.05])
 FOUR = np.eye(4)[:, :3]
+FIVE = np.vstack((FOUR, [[1.0, 1.0, 0.0]]))
 
 
 def moved(points: np.ndarray, times: int) -> np.ndarray:
@@ -242,3 +244,35 @@ def test_a_frame_that_has_failed_has_no_distance() -> None:
     points = np.zeros((2, 3))
     assert Followed("a", points, False, 0.0, np.inf, 1.0, "diverged").failed
     assert not Followed("b", points, False, 0.2, 0.1, 1.0, "doubted").failed
+
+
+def test_an_observer_sees_all_frames_and_a_frame_is_named_where_it_fails(shape) -> None:
+    truths, told = [moved(shape, k) for k in range(3)], []
+    done = register_sequence(truths, observer=told.append, method="soft_assignment", steps=2, rank=10)
+    assert len(done.frames) == 3 and told[-1].steps == 2 * PARTS and told[0].step < told[-1].step
+
+    def some(source: np.ndarray, *, reference: Any, **_: Any) -> Any:
+        raise ValueError("it is odd")
+
+    with pytest.raises(ValueError, match="^frame 1: it is odd$"):
+        register_sequence(truths, register=some)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"guess": FOUR}, "leave guess out of a sequence"),
+        ({"stepz": 3}, r"has 'stepz' \(did you mean 'steps'\?\)"),
+        ({"mass": 5}, r"^frame 0 onto frame 2: mass .* the smaller set, 4; got \[5.0\]"),
+        ({"source_attributes": {"normals": FOUR}}, "register_sequence has one source_attributes for all sets"),
+        ({"reference_attributes": np.arange(4)}, "one reference_attributes for all"),
+        ({"reference_weights": np.ones(4)}, "one reference_weights for all"),
+        ({"reference_faces": [[0, 1, 2]]}, "one reference_faces for all"),
+    ],
+)
+def test_what_is_of_one_frame_alone_is_refused(options, words) -> None:
+    def never(*_: Any, **__: Any) -> Any:
+        raise AssertionError("registered")
+
+    with pytest.raises(ValueError, match=words):
+        register_sequence([FIVE, FIVE, FOUR], register=never, **options)

@@ -28,7 +28,7 @@ from pwan.devices.ranks import Place, Ranks, devices_here
 from pwan.lightning import group, processes
 from pwan.problem import Observer, Progress, RegistrationProblem, RegistrationResult, mean_squared_error
 from pwan.registration import flexibility
-from pwan.registration.pipeline import CASES, Registration, same_case
+from pwan.registration.pipeline import CASES, Registration, merged, same_case
 from pwan.registration.settings import PwanSettings
 from pwan.registration.setup import check_ranks
 
@@ -47,6 +47,9 @@ class PwanModule(pl.LightningModule):
     Attributes:
         registration: on the trainer's ranks, device and precision; there once a trainer has begun.
         result: None before the end.
+
+    Raises:
+        ValueError: settings that ask for several registrations, which :func:`register` drives.
     """
 
     registration: Registration
@@ -59,9 +62,16 @@ class PwanModule(pl.LightningModule):
         observer: Observer | None = None,
     ) -> None:
         super().__init__()
+        if settings.flexibility != "given" or settings.coarse_steps:
+            raise ValueError(
+                f"a PwanModule is one registration, but flexibility={settings.flexibility!r} and coarse_steps="
+                f"{settings.coarse_steps} ask for more; take pwan.lightning.register, or flexibility='given' and "
+                "coarse_steps=0"
+            )
         self.automatic_optimization = False
         self.problem, self.settings, self.seeds, self.observer = problem, settings, list(seeds), observer
         self.result: RegistrationResult | None = None
+        self.left: list[tuple[list[int], Registration]] = []  # problems at rest, while the network was theirs
 
     def setup(self, stage: str) -> None:
         """Build the registration where the trainer has its ranks."""
@@ -69,6 +79,7 @@ class PwanModule(pl.LightningModule):
         ranks = Ranks(dist.group.WORLD if self.trainer.world_size > 1 else None)
         place = Place(ranks, str(self.trainer.strategy.root_device), PRECISIONS[self.trainer.precision])
         self.registration = Registration(self.problem, self.settings, self.seeds, place)
+        self.left = []
         # registered, so that the trainer sees what is trained
         self.network_parameters = self.registration.solver.network.parameters
         self.transform_parameters = self.registration.solver.transform.parameters
@@ -90,17 +101,33 @@ class PwanModule(pl.LightningModule):
             self.observer(Progress(solver.steps_done, solver.steps, registration.transformed))
         if solver.finished:
             self.trainer.should_stop = True
+        elif self.settings.tolerance and len(self.problem) > 1:
+            leaving = [k for k in registration.leaving() if k not in self._rows_left()]
+            if leaving:
+                self.left.append((leaving, registration.part(leaving)))
 
     def on_fit_end(self) -> None:
         """Refine, while the group and the device are there."""
-        self.result = self.registration.finish()
+        staying = [k for k in range(len(self.problem)) if k not in self._rows_left()]
+        last = self.registration.part(staying) if self.left else self.registration
+        parts = [*self.left, (staying, last)]
+        results = [part.finish() for _, part in parts]
+        self.result = merged([rows for rows, _ in parts], results) if self.left else results[0]
         self.registration.solver.ranks.leave()
+
+    def _rows_left(self) -> list[int]:
+        return [k for rows, _ in self.left for k in rows]
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["registration"] = self.registration.state_dict()
+        checkpoint["left"] = [(rows, part.state_dict()) for rows, part in self.left]
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         self.registration.load_state_dict(checkpoint["registration"])
+        for rows, state in checkpoint.get("left", ()):  # of versions before there is none
+            part = self.registration.part(rows)
+            part.load_state_dict(state)
+            self.left.append((rows, part))
 
     def transformed(self) -> Tensor:
         """(B, r, D) where the source is now, in input coordinates."""
@@ -177,8 +204,13 @@ def fit(
     how = {"checkpoint": checkpoint, "callbacks": callbacks, "devices": devices, "num_nodes": num_nodes, **trainer}
     how |= {"accelerator": accelerator, "precision": precision}
     if len(names) > 1 and not processes.started():
-        observer, module.observer = module.observer, None
-        return processes.launch(_fit_on, names, module, how, num_nodes=num_nodes, strategy=strategy, observer=observer)
+        observer, module.observer = module.observer, None  # it stays here, and the module goes to the ranks
+        try:
+            return processes.launch(
+                _fit_on, names, module, how, num_nodes=num_nodes, strategy=strategy, observer=observer
+            )
+        finally:
+            module.observer = observer
     kind = torch.device(names[0]).type
     defaults: dict[str, Any] = {
         "accelerator": kind,

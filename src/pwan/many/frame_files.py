@@ -17,7 +17,7 @@ import numpy as np
 
 from pwan.deformation.space import SpaceTransform
 from pwan.extras import needs
-from pwan.files import alone_in, digest, in_one_move, save_arrays, save_text
+from pwan.files import alone_in, digest, in_one_move, kept_arrays, save_arrays, save_text
 from pwan.many.sequence import NO_LANDMARKS, Followed, Tell, by_either, chained, in_turn, of_frame, sentences
 from pwan.pointfiles import PointFile, read_points
 from pwan.problem import Observer
@@ -98,16 +98,18 @@ def register_frame_files(
         for k, file in enumerate(files)
     ]
     record = _record(files, settings)
-    _check_folder(each, folder, record, settings.overwrite)
-    todo = [k for k in range(begins, len(files)) if not (Path(each[k].output) / DONE).exists()]
+    goes_on = _check_folder(each, folder, record, settings.overwrite)
+    numbers = range(begins, len(files))
+    done_before = {k: held for k in numbers if goes_on and (held := kept_arrays(Path(each[k].output) / DONE))}
+    todo = [k for k in numbers if k not in done_before]
     led, shape = _checked([each[k] for k in todo or [begins]], tell)
-    if begins + len(todo) < len(files):
-        tell(f"{part_of(len(files) - begins - len(todo), len(files), 'frame')} done already and kept")
+    if done_before:
+        tell(f"{part_of(len(done_before), len(files), 'frame')} done already and kept")
     first = replace(Followed.first(files[0].name, shape), result=led.points) if begins else None
 
     def one(number: int, last: Followed | None) -> Followed:
-        if number not in todo:
-            return _kept(each[number], last)
+        if number in done_before:
+            return _kept(each[number], done_before[number], last)
         watch = of_frame(observer, todo.index(number), len(todo))
         try:
             pair = pair_of(each[number], led, read_file(each[number], "reference"))
@@ -122,8 +124,10 @@ def register_frame_files(
 
     folder.mkdir(parents=True, exist_ok=True)
     with alone_in(folder, wait=False):
+        if not goes_on:
+            _forget(folder)
         save_text(folder / RECORD, json.dumps(record, indent=1))
-        done = [*([first] if first else []), *in_turn(range(begins, len(files)), one, first, tell)]
+        done = [*([first] if first else []), *in_turn(numbers, one, first, tell)]
         lost = np.full_like(led.points, np.nan)
         points = np.stack([lost if frame.result is None else frame.result for frame in done])
         return FrameFiles(done, points, folder, _write(each, done, points, folder))
@@ -144,9 +148,9 @@ def _record(files: Sequence[Path], settings: ScanSettings) -> dict[str, Any]:
     return json.loads(json.dumps({"settings": told, "template": sums[0], "frames": sums[1:]}, default=str))
 
 
-def _check_folder(each: Sequence[ScanSettings], folder: Path, record: dict[str, Any], overwrite: bool) -> None:
-    """Refuse a folder that cannot be written to or holds other results; forget what another sequence has finished there
-    where it may be written over.
+def _check_folder(each: Sequence[ScanSettings], folder: Path, record: dict[str, Any], overwrite: bool) -> bool:
+    """Whether the folder holds the beginning of this very sequence; one that cannot be written to, or holds other
+    results that may not be written over, is refused.
 
     Raises:
         OSError: it cannot be written to.
@@ -158,15 +162,21 @@ def _check_folder(each: Sequence[ScanSettings], folder: Path, record: dict[str, 
     if before is not None:
         first = before["frames"]
         if {**before, "frames": []} == {**record, "frames": []} and first == record["frames"][: len(first)]:
-            return
+            return True
     held = [name for name in (RECORD, POINTS, TABLE, PAGE) if (folder / name).exists()]
     if held and not overwrite:
         raise ValueError(
             f"{folder} holds results of other files or settings already ({', '.join(held)}); name another folder with "
             "output=, or write over them with overwrite=true"
         )
-    for path in folder.glob(f"*/{DONE}"):
-        path.unlink()
+    return False
+
+
+def _forget(folder: Path) -> None:
+    """Where another sequence was, none of its frames counts as finished any more."""
+    if (folder / RECORD).exists():
+        for path in folder.glob(f"[0-9][0-9][0-9][0-9]*_*/{DONE}"):
+            path.unlink()
 
 
 def _earlier(folder: Path) -> dict[str, Any] | None:
@@ -245,16 +255,14 @@ def _found(settings: ScanSettings, outcome: Outcome) -> Followed:
         seconds=outcome.seconds,
         reason=measured.failed or " ".join(verdict.warnings),
         transform=None if measured.failed else outcome.transform,
-        result=outcome.points,
+        result=np.full_like(outcome.points, np.nan) if measured.failed else outcome.points,
         moved=written(settings)["points"],
     )
 
 
-def _kept(settings: ScanSettings, last: Followed | None) -> Followed:
+def _kept(settings: ScanSettings, kept: dict[str, Any], last: Followed | None) -> Followed:
     """A frame that an earlier run has finished, which began at this last one."""
     folder = Path(settings.output)
-    with np.load(folder / DONE) as held:
-        kept = {name: held[name] for name in held.files}
     transform = SpaceTransform.load(folder / TRANSFORM) if (folder / TRANSFORM).exists() else None
     by_chain = bool(kept["chained"])
     return Followed(
@@ -294,17 +302,17 @@ def _write(
     scene = frames_json(points, [read_points(file).points for file in files], names)
     caption = "The shape that was led through the frames, and each frame; the slider goes from one to the next."
     found = Table("What was found", pd.DataFrame({"what was found": sentences(done)}))
-    shown = Table("Each frame; its name leads to its registration", table.assign(frame=_links(each, names)))
+    shown = Table("Each frame; its name leads to its registration", table.assign(frame=_links(each, done)))
     section = Section("Frames", tables=[found, shown], scenes=[Scene(caption, scene)])
     write_page(f"pwan: {counted(len(files), 'frame')}", [section], folder / PAGE)
     return tuple(folder / name for name in (POINTS, TABLE, PAGE))
 
 
-def _links(each: Sequence[ScanSettings], names: Sequence[str]) -> pd.Series:
-    """The names of the frames, each a link to its registration's page where there is one."""
+def _links(each: Sequence[ScanSettings], done: Sequence[Followed]) -> pd.Series:
+    """The names of the frames, each a link to its registration's page where there is one of this sequence."""
     pages = [Path(settings.output) / PAGE for settings in each]
     cells = [
-        Link(name, f"{page.parent.name}/{PAGE}") if page.exists() else name
-        for name, page in zip(names, pages, strict=True)
+        Link(frame.name, f"{page.parent.name}/{PAGE}") if frame.result is not None and page.exists() else frame.name
+        for frame, page in zip(done, pages, strict=True)
     ]
     return pd.Series(cells, dtype=object)

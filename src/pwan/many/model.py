@@ -79,6 +79,10 @@ class ShapeModel:
         """The mean (N, D) where the shape of this row lies, turned as that is; of its size where sizes are removed."""
         return self.mean @ self.rotations[row].T / self.factors[row] + self.centres[row]
 
+    def mean_near(self, points: NDArray) -> NDArray[np.float64]:
+        """The mean (N, D), turned and shifted as near to these points (N, D) as that takes it."""
+        return self.turned_onto(points).mean + points.mean(0)
+
     def turned_onto(self, points: NDArray) -> ShapeModel:
         """The same model, its mean turned as near to these points (N, D), wherever they lie, as a turn takes it."""
         rotation = nearest_rotation(self.mean.T @ (points - points.mean(0)))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,11 @@ from pwan.api import Registered, check_names, register
 from pwan.arrays import faces_of, points_of, real_array, to_points
 from pwan.begin.alignment import find_start
 from pwan.begin.landmark_start import start_by_landmarks
+from pwan.begin.start import Start
+from pwan.deformation.space import SpaceTransform
 from pwan.extras import needs
 from pwan.many.model import ShapeModel, shape_model
+from pwan.many.sequence import check_shared
 from pwan.many.settings import Moves, Onto
 from pwan.pool import Failure, Report, choose_workers, run_tasks
 from pwan.problem import OK
@@ -37,7 +40,11 @@ class Corresponded:
         names: of the scans.
         points: (S, N, D) where each point of the template lies on each scan, in the scan's own coordinates; NaN for a
             scan whose registration failed.
-        results: what :func:`pwan.register` gave for each scan, in the last round; None where it raised an error.
+        results: what :func:`pwan.register` gave for each scan, in the last round; None where it raised an error. Its
+            ``source`` is the set that moved, from where it started: turned and shifted by ``init``, or the mean.
+        transforms: for each scan the whole way, from any points (M, D) of the template's coordinates to where they are
+            on the scan (with ``moves="scans"``: of the scan's, to where they end); None for a failed one, for methods
+            without transforms, and where the mean was moved in the template's place.
         failed: the reason, by the name of each scan whose registration failed.
         model: mean and modes of the others; None where fewer than two are left.
         rounds: how often all scans were registered.
@@ -46,6 +53,7 @@ class Corresponded:
     names: tuple[str, ...]
     points: NDArray[np.float64]
     results: tuple[Registered[Any] | None, ...]
+    transforms: tuple[SpaceTransform | None, ...]
     failed: dict[str, str]
     model: ShapeModel | None
     rounds: int
@@ -84,6 +92,21 @@ class _Set:
         if points.ndim != 2:
             raise ValueError(f"{name} must be one set of points (N, D), got {points.shape}")
         return cls(points, None if faces is None else faces[0].numpy())
+
+
+class _Found(NamedTuple):
+    """What a registration gave, and what moved its source before."""
+
+    result: Registered[Any]
+    start: Start | None
+
+    @property
+    def transform(self) -> SpaceTransform | None:
+        """From where the source was given; None where the registration failed or has none."""
+        whole = self.result.transform if self.result.status == OK else None
+        if whole is None or self.start is None:
+            return whole
+        return whole.after(self.start.scale, self.start.rotation, self.start.translation)
 
 
 @dataclass(frozen=True)
@@ -131,7 +154,8 @@ def register_many(
             them needs ``if __name__ == "__main__":`` around its own commands.
         progress: whether to show a bar of the registrations; it needs tqdm.
         options: all else that :func:`pwan.register` takes, for each registration: ``mass=``, ``distance=``,
-            ``method=``, ``seed=``, ``flexibility="auto"``, ``source_weights="even"``. The source is what moves.
+            ``method=``, ``seed=``, ``flexibility="auto"``, ``source_weights="even"``. The source is what moves. What
+            belongs to the points of one scan (attributes, and weights or faces of the scans as arrays) is refused.
 
     Returns:
         The points of all scans in the template's numbering, each registration's result, and the shape model.
@@ -150,10 +174,11 @@ def register_many(
     check_names(options.get("method", "pwan"), options)
     staying = _Set.of("template", template)
     sets = [_Set.of(f"scans[{k}]", scan) for k, scan in enumerate(scans)]
-    called = tuple(str(k) for k in range(len(sets))) if names is None else tuple(names)
+    called = tuple(map(str, range(len(sets)) if names is None else names))
     for name, given, choices in (("to", to, Onto), ("moves", moves, Moves), ("init", init, Init)):
         if given not in get_args(choices):
             raise ValueError(f"{name} must be {' or '.join(map(repr, get_args(choices)))}, got {given!r}")
+    check_shared(options, "reference" if moves == "template" else "source", "register_many")
     _check(staying, sets, called, landmarks, [f"scan {name}" for name in called] if names is None else called)
     each = [None] * len(sets) if landmarks is None else list(landmarks)
     processes = choose_workers(workers, len(sets))
@@ -165,16 +190,19 @@ def register_many(
             for k, (one, pairs) in enumerate(zip(sets, each, strict=True))
         ]
         last[:] = _run(tasks, processes, progress)
-        return [_places(one, result, moves) for one, result in zip(sets, last, strict=True)]
+        return [_places(scan, one, moves) for scan, one in zip(sets, last, strict=True)]
 
     points, model, rounds = in_rounds(match, called, to, remove_size)
-    failed = {name: _why(result) for name, result in zip(called, last, strict=True) if not _right(result)}
+    failed = {name: why for name, one in zip(called, last, strict=True) if (why := _why(one))}
     if len(failed) == len(called):
         raise ValueError(f"no scan could be registered; {called[0]}: {failed[called[0]]}")
     missing = np.full_like(staying.points, np.nan)
     stacked = np.stack([missing if one is None else one for one in points])
-    results = tuple(None if isinstance(result, Failure) else result for result in last)
-    return Corresponded(called, stacked, results, failed, model, rounds)
+    found = [None if isinstance(one, Failure) else one for one in last]
+    results = tuple(None if one is None else one.result for one in found)
+    of_the_mean = moves == "template" and rounds > 1
+    transforms = tuple(None if one is None or of_the_mean else one.transform for one in found)
+    return Corresponded(called, stacked, results, transforms, failed, model, rounds)
 
 
 def in_rounds(
@@ -260,12 +288,13 @@ def _task(
     init: Init,
     options: Mapping[str, Any],
 ) -> _Task:
-    """The registration of one scan: with the template, or with the mean, which lies where the scan was seen last."""
+    """The registration of one scan: with the template, or with the mean, which lies where the scan was seen last, or
+    else as the template."""
     if model is not None:
         if names[k] in model.names:
             template, init = _Set(model.mean_on(model.names.index(names[k])), template.faces), "none"
         else:
-            template = _Set(model.mean, template.faces)
+            template = _Set(model.mean_near(template.points), template.faces)
     landmarks = None if pairs is None else real_array("landmarks", pairs)
     if landmarks is not None and not (landmarks.ndim == 2 and landmarks.shape[1] in (2, 3)):
         raise ValueError(
@@ -294,29 +323,29 @@ def _run(tasks: Sequence[_Task], workers: int, progress: bool) -> list[Any]:
     return found
 
 
-def _registered(task: _Task, report: Report) -> Registered[Any]:
-    source, reference, landmarks = task.source.points, task.reference.points, task.landmarks
+def _registered(task: _Task, report: Report) -> _Found:
+    source, reference, landmarks, start = task.source.points, task.reference.points, task.landmarks, None
     if task.init == "auto":
-        start = None
         if landmarks is not None:
             start = start_by_landmarks(source, reference, landmarks)
-        source = (find_start(source, reference) if start is None else start).apply(source)
+        start = find_start(source, reference) if start is None else start
+        source = start.apply(source)
     faces = {"source_faces": task.source.faces, "reference_faces": task.reference.faces}
-    return register(source, reference, landmarks=landmarks, **{**faces, **task.options})
+    return _Found(register(source, reference, landmarks=landmarks, **{**faces, **task.options}), start)
 
 
-def _places(scan: _Set, result: Any, moves: Moves) -> NDArray[np.float64] | None:
+def _places(scan: _Set, found: _Found | Failure, moves: Moves) -> NDArray[np.float64] | None:
     """Where the template's points lie on a scan."""
-    if not _right(result):
+    if isinstance(found, Failure) or found.result.status != OK:
         return None
+    result = found.result
     if moves == "template":
         return np.asarray(result.transformed, dtype=np.float64)
     return nearest_places(np.asarray(result.reference), np.asarray(result.transformed), scan.points)
 
 
-def _right(result: Any) -> bool:
-    return not isinstance(result, Failure) and result.status == OK
-
-
-def _why(result: Any) -> str:
-    return str(result.reason if isinstance(result, Failure) else result.stop_reason)
+def _why(found: _Found | Failure) -> str:
+    """Why there are no places; empty where there are."""
+    if isinstance(found, Failure):
+        return found.reason
+    return "" if found.result.status == OK else str(found.result.stop_reason)

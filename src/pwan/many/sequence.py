@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike
 from scipy.spatial import KDTree
 
@@ -49,8 +51,8 @@ class Followed:
         chained: whether it was registered by the shape as it was in that frame, in place of the first shape.
         transform: from any points of the first shape's coordinates to where they are in this frame; None for the first
             shape itself, where it failed, and for methods without one.
-        result: what the registration gave, of files all of their points, moved (N, D); None for the first shape
-            itself, and where a file's registration has failed with an error.
+        result: what the registration gave, of files all of their points, moved (N, D), NaN where the method failed;
+            None for the first shape itself, and where a file's registration has failed with an error.
         moved: of files, the moved one; else None.
     """
 
@@ -199,6 +201,7 @@ def register_sequence(
     template: Points | None = None,
     template_faces: ArrayLike | None = None,
     tell: Tell | None = None,
+    observer: Observer | None = None,
     progress: bool = False,
     register: Callable[..., Any] = api.register,
     **options: Any,
@@ -216,6 +219,7 @@ def register_sequence(
         template: the shape that moves, (N, D), roughly where the first frame is; the first frame if None.
         template_faces: (F, 3) the triangles of its points (or of the first frame's); None for those that it has itself.
         tell: called with a sentence for each frame that is not trusted.
+        observer: called after each step, with the steps of all frames.
         progress: whether to show a bar over all frames.
         register: what registers a frame, as :func:`pwan.register`.
         options: of :func:`pwan.register`, for all frames: ``mass="auto"``, ``seed=1``, ``steps=200``. Where none says
@@ -225,8 +229,9 @@ def register_sequence(
         The points of the shape in all frames, with a verdict on each.
 
     Raises:
-        ValueError: too few frames, one that cannot be registered (with its number from 0), landmarks, or as
-            :func:`pwan.register`; what is wrong with a frame is found before anything is computed.
+        ValueError: too few frames, one that cannot be registered (with its number from 0), landmarks, what belongs to
+            one frame alone (attributes, and weights or faces of the reference as arrays), or as :func:`pwan.register`;
+            what is wrong with a frame is found before anything is computed.
         ImportError: ``progress`` without tqdm.
 
     Example:
@@ -235,25 +240,32 @@ def register_sequence(
     """
     if options.get("landmarks") is not None:
         raise ValueError(NO_LANDMARKS)
-    shape, sets = _checked(frames, template)
+    if options.get("guess") is not None:
+        raise ValueError("each frame begins where the last trusted one led; leave guess out of a sequence")
+    api.check_names(options.get("method", "pwan"), options)
+    check_shared(options, "reference", "register_sequence")
+    shape, sets = _checked(frames, template, options)
     begins = 1 if template is None else 0
     faces = faces_of("template", frames[0] if template is None else template, template_faces)
     if faces is not None:
         options["source_faces"] = faces[0].numpy()
     options = _bending(options)
     first = Followed.first("frame 0", shape) if template is None else None
-    with progress_bar() if progress else nullcontext() as bar:
+    with progress_bar(observer) if progress else nullcontext(observer) as told:
 
         def one(number: int, last: Followed | None) -> Followed:
-            watch = of_frame(bar, number - begins, len(sets) - begins)
+            watch = of_frame(told, number - begins, len(sets) - begins)
             onto = partial(register, reference=frames[number], observer=watch, **options)
             name, frame = f"frame {number}", sets[number]
-            if last is None or last is first:  # from where there is no other way
-                return _followed(name, shape, frame, onto, last)
-            return by_either(
-                lambda: _followed(name, shape, frame, onto, last),
-                lambda: _chained(_followed(name, last.points, frame, onto), last),
-            )
+            try:
+                if last is None or last is first:  # from where there is no other way
+                    return _followed(name, shape, frame, onto, last)
+                return by_either(
+                    lambda: _followed(name, shape, frame, onto, last),
+                    lambda: _chained(_followed(name, last.points, frame, onto), last),
+                )
+            except ValueError as error:
+                raise ValueError(f"{name}: {error}") from error
 
         done = in_turn(range(begins, len(sets)), one, first, tell or (lambda _: None))
     return RegisteredSequence(done if first is None else [first, *done])
@@ -294,8 +306,29 @@ def _followed(
     )
 
 
-def _checked(frames: Sequence[Points], template: Points | None) -> tuple[np.ndarray, list[np.ndarray]]:
-    """The shape's points and those of the frames, each of which it can be registered onto.
+def check_shared(options: Mapping[str, Any], many: str, caller: str) -> None:
+    """Refuse what belongs to one set alone where ``many``, "source" or "reference", are several, each with points of
+    its own.
+
+    Raises:
+        ValueError: such an option.
+    """
+    one = [name for name in ("source_attributes", "reference_attributes") if options.get(name) is not None]
+    for name in (f"{many}_weights", f"{many}_faces"):
+        if options.get(name) is not None and not isinstance(options[name], str):
+            one.append(name)
+    if one:
+        raise ValueError(
+            f"{caller} has one {one[0]} for all sets, but it belongs to the points of one; leave it out, call "
+            "pwan.register for each, or give files, which hold it beside their points"
+        )
+
+
+def _checked(
+    frames: Sequence[Points], template: Points | None, options: Mapping[str, Any]
+) -> tuple[np.ndarray, list[np.ndarray]]:
+    """The shape's points and those of the frames, each of which it can be registered onto with the options' mass or
+    distance.
 
     Raises:
         ValueError: too few frames, or one that it cannot be registered onto.
@@ -307,6 +340,11 @@ def _checked(frames: Sequence[Points], template: Points | None) -> tuple[np.ndar
     sets = [to_points(f"frame {number}", points_of(frame)) for number, frame in enumerate(frames)]
     shape = sets[0] if template is None else to_points("template", points_of(template))
     name = "frame 0" if template is None else "template"
+    limits: dict[str, Any] = {
+        which: torch.tensor([options[which]], dtype=torch.float64)
+        for which in ("mass", "distance")
+        if isinstance(options.get(which), Real) and options.get("source_weights") is None
+    }  # of weighted points register knows more
     for number, frame in enumerate(sets):
         if frame.ndim != 2 or shape.ndim != 2 or frame.shape[1] != shape.shape[1]:
             raise ValueError(
@@ -314,7 +352,7 @@ def _checked(frames: Sequence[Points], template: Points | None) -> tuple[np.ndar
                 f"{name} {tuple(shape.shape)}; correct it or leave it out"
             )
         try:
-            RegistrationProblem(shape[None], frame[None])
+            RegistrationProblem(shape[None], frame[None], **limits)
         except ValueError as error:
             raise ValueError(f"{name} onto frame {number}: {error}") from None
     return shape.numpy(), [frame.numpy() for frame in sets]

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pwan.files import alone_in, digest, save_arrays, save_text, words
+from pwan.files import alone_in, digest, kept_arrays, save_arrays, save_text, words
 from pwan.many.folder import DONE, check_study, finished, registrations
 from pwan.many.model import ShapeModel
 from pwan.many.normals import moved_file
@@ -80,7 +80,7 @@ def study_files(settings: StudySettings, *, tell: Tell = print, on_done: OnDone 
 
     def match(model: ShapeModel | None) -> list[NDArray[np.float64] | None]:
         number = len(outcomes) + 1
-        jobs = [_job(settings, name, path, model, number, digests) for name, path in names.items()]
+        jobs = [_job(settings, name, path, template, model, number, digests) for name, path in names.items()]
         outcomes.append(_run(jobs, settings, tell, on_done))
         return [None if isinstance(one, str) else one for one in outcomes[-1]]
 
@@ -143,13 +143,20 @@ def _scan(settings: StudySettings, path: str, of_pair: ScanSettings, role: str) 
 
 
 def _job(
-    settings: StudySettings, name: str, path: str, model: ShapeModel | None, number: int, digests: Mapping[str, str]
+    settings: StudySettings,
+    name: str,
+    path: str,
+    template: PointFile,
+    model: ShapeModel | None,
+    number: int,
+    digests: Mapping[str, str],
 ) -> _Job:
-    """The registration of one scan: with the template, or with the mean, which lies where the scan was seen last."""
+    """The registration of one scan: with the template, or with the mean, which lies where the scan was seen last, or
+    else as the template."""
     mean: NDArray[np.float64] | None = None
     changed: dict[str, Any] = {}
     if model is not None:
-        mean = model.mean
+        mean = model.mean_near(template.points)
         if name in model.names:
             mean, changed = model.mean_on(model.names.index(name)), {"init": "none", "scale": False}
     one = settings.of(path, registrations(settings, number) / name, **changed)
@@ -192,12 +199,11 @@ def _run(jobs: list[_Job], settings: StudySettings, tell: Tell, on_done: OnDone)
 
 def _kept(job: _Job) -> NDArray[np.float64] | None:
     """The places that a finished registration with the same key has left; None where there is none."""
-    try:
-        with np.load(job.folder / DONE) as arrays:
-            points: NDArray[np.float64] = arrays["points"]
-            return points if str(arrays["key"]) == job.key else None
-    except (OSError, ValueError, KeyError):
+    arrays = kept_arrays(job.folder / DONE)
+    if arrays is None or set(arrays) != {"points", "key"} or str(arrays["key"]) != job.key:
         return None
+    points: NDArray[np.float64] = arrays["points"]
+    return points
 
 
 def _registered(job: _Job, report: Report) -> str:
