@@ -231,7 +231,8 @@ def register(
             counts in part. "auto" estimates it for sets that are roughly aligned
             (:func:`pwan.begin.estimate.estimate_limits`, which also gives its reasons).
         distance: how far a point may be matched (the paper's h), in the units of the points. At most one of mass and
-            distance may be given; with neither, all of the smaller set is matched.
+            distance may be given; with neither, all of the smaller set is matched. PWAN's methods move the points by
+            either, soft_assignment by the mass; of other results they only say which points are ``matched``.
         landmarks: known pairs, (L, 2) whole numbers: a row of the source and the row of the reference where it belongs,
             counted from 0; or (L, 2 D) positions, which need be no points of the sets: a place in the source (D) and
             where it belongs in the reference (D); either with the weight of each pair in one more column; or a pair of

@@ -64,16 +64,20 @@ def faces_of(name: str, given: Any, faces: Any) -> Tensor | None:
     Raises:
         ValueError: no array of whole numbers of that shape.
     """
+    of_object = False
     if faces is None and not isinstance(given, (Tensor, np.ndarray)):
         both = [found for name in ("faces", "triangles") if (found := getattr(given, name, None)) is not None]
         # of a PointFile the faces may have more corners; of trimesh the triangles are the corners' coordinates
         faces = next((found for found in both if np.ndim(found) == 2 and np.shape(found)[1] == 3), (*both, None)[0])
+        of_object = faces is not None
     if faces is None:
         return None
     array = real_array(f"{name}_faces", faces)
     if array.ndim not in (2, 3) or array.shape[-1] != 3 or not (array % 1 == 0).all():
+        whose = f"the faces of the {name} that was given" if of_object else f"{name}_faces"
+        hint = f"; give its points alone, or triangles as {name}_faces=" if of_object else ""
         raise ValueError(
-            f"{name}_faces must be whole numbers (F, 3), rows of its points, got {array.dtype} of shape {array.shape}"
+            f"{whose} must be whole numbers (F, 3), rows of its points, got {array.dtype} of shape {array.shape}{hint}"
         )
     rows = torch.from_numpy(array.astype(np.int64))
     return None if not rows.numel() else rows if rows.ndim == 3 else rows[None]

@@ -62,6 +62,12 @@ def save_text(path: Path, text: str) -> None:
         half.write_text(text, encoding="utf-8")
 
 
+def save_bytes(path: Path, content: bytes) -> None:
+    """Write a file in one move."""
+    with in_one_move(path) as half:
+        half.write_bytes(content)
+
+
 def save_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
     """Write an npz file, under exactly this name, in one move."""
     with in_one_move(path) as half, open(half, "wb") as file:

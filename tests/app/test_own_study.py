@@ -93,3 +93,16 @@ def test_a_stop_is_said(folder, capsys, monkeypatch):
     monkeypatch.setattr("pwan.many.study.run_tasks", stopped)
     assert own_scans.main(["t.npy", "scans", "output=o", *QUICK]) == 130
     assert capsys.readouterr().err.endswith("Stopped. The same command goes on from here.\n")
+
+
+def test_a_template_by_its_key_leaves_all_files_to_be_scans(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    settings = own_scans.parse(["a.ply", "b.ply", "c.ply", "source=t.ply"])
+    assert settings.template == "t.ply" and tuple(settings.scans) == ("a.ply", "b.ply", "c.ply")
+
+
+def test_a_list_longer_than_a_files_name_is_a_list(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = [f"scan_of_subject_{k:03d}.ply" for k in range(30)]
+    settings = own_scans.parse(["source=t.ply", f"reference=[{','.join(names)}]"])
+    assert list(settings.scans) == names

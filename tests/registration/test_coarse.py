@@ -282,3 +282,11 @@ def test_arms_that_hang_beside_a_body_come_up() -> None:
     best_affine = here @ torch.linalg.lstsq(here, truth).solution
     assert "onto the source" in result.stop_reason[0]
     assert float(mean_squared_error(result.transformed, truth)) < 0.8 * float(mean_squared_error(best_affine, truth))
+
+
+def test_a_batch_of_several_cases_counts_the_same_steps_from_first_to_last() -> None:
+    given = replace(problem(60, trials=2), mass=torch.tensor([30.0, 60.0], dtype=torch.float64))
+    told: list[Progress] = []
+    settings = PwanSettings(coarse_steps=3, **(SMALL | {"steps": 2, "refinement": "none"}))
+    coarse.register(given, settings, seeds=[0, 1], observer=told.append)
+    assert len({progress.steps for progress in told}) == 1 and told[-1].step == told[-1].steps

@@ -150,3 +150,14 @@ def test_of_a_large_source_one_sample_takes_the_first_steps_and_the_mean_over_sa
     assert torch.allclose(found, torch.stack(each).mean(0), atol=1e-6)
     assert told == list(range(1, 3 + soft.SAMPLES + 1))
     assert soft.steps_of(transform, settings) == told[-1]
+
+
+@pytest.mark.parametrize("weight", [10.0, 1e3, 1e5])
+def test_a_label_of_any_weight_keeps_the_kernel_right(weight: float) -> None:
+    generator = torch.Generator().manual_seed(0)
+    y, x = (torch.randn(1, n, 4, generator=generator, dtype=torch.float64) for n in (150, 160))
+    y[..., 3], x[..., 3] = (weight * (torch.arange(n) % 2) for n in (150, 160))
+    v = torch.rand(1, 160, 2, generator=generator, dtype=torch.float64)
+    kernel = torch.exp(-0.5 * (y[:, :, None] - x[:, None]).square().sum(-1) / 0.1**2)
+    to_source, _ = soft._kernel(y, x, 0.1, rooms_for(y))
+    torch.testing.assert_close(to_source(v), kernel @ v, rtol=2e-2, atol=1e-4)

@@ -19,10 +19,10 @@ from pwan.registration import coarse, pipeline
 from pwan.registration.flexibility import measure_fit
 from pwan.registration.matched import matched_points
 from pwan.registration.pipeline import Registration
-from pwan.registration.presets import resolve_kind
+from pwan.registration.presets import resolve, resolve_kind
 from pwan.registration.refinement import _nearest_residual
 from pwan.registration.settings import PaperSettings, PwanSettings
-from pwan.registration.setup import reach
+from pwan.registration.setup import quantise, reach
 from pwan.registration.soft_assignment import SoftSettings, soft_assignment
 from pwan.synthesis import SynthesisSettings, make_problem
 from pwan.transport import partial_wasserstein
@@ -370,3 +370,17 @@ def test_a_method_takes_weights_or_says_that_it_does_not(method: str) -> None:
         return
     with pytest.raises(ValueError, match=f"method {method} counts each point once.*take one of pwan"):
         methods.run(method, given, {}, seeds=[0])
+
+
+def test_far_points_without_weight_change_nothing() -> None:
+    given = problem(120, trials=1)
+    far = torch.full((1, 12, 3), -9e5, dtype=torch.float64)
+    with_far = RegistrationProblem(
+        given.source,
+        torch.cat((given.reference, far), 1),
+        reference_weights=torch.cat((torch.ones(1, 120), torch.zeros(1, 12)), 1).double(),
+    )
+    rounded = quantise(with_far.reference, with_far.reference_weights)[:, :120]
+    torch.testing.assert_close(rounded, quantise(given.reference), rtol=0.0, atol=1e-4)
+    rigid = PwanSettings(energy="rigid", kernel="geodesic")
+    assert resolve(rigid, with_far, "mass")[1].sigma_end == resolve(rigid, given, "mass")[1].sigma_end

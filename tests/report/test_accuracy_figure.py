@@ -119,12 +119,20 @@ def test_published_tables():
         assert set(table.methods.values()) == set(table.columns)
 
 
+def kind(**changed):
+    rows = {"outlier_ratio": [0.0], "keep": [1.0], "deformation": ["random"], "crop": ["both"], "turn": [0.0]} | changed
+    length = max(map(len, rows.values()))
+    return published.table_for(pd.DataFrame({name: (list(one) * length)[:length] for name, one in rows.items()}))
+
+
 def test_table_for_a_kind_of_problem():
-    assert published.table_for(outlier_ratios={0.2, 0.4}, keeps={1.0}, deformations={"random"}) is published.NOISE
-    assert published.table_for(outlier_ratios={0.0}, keeps={0.7, 1.0}, deformations={"random"}) is published.PARTIAL
-    assert published.table_for(outlier_ratios={0.5}, keeps={0.7}, deformations={"random"}) is None
+    assert kind(outlier_ratio=[0.2, 0.4]) is published.NOISE
+    assert kind(keep=[0.7, 1.0]) is published.PARTIAL
+    assert kind(outlier_ratio=[0.5], keep=[0.7]) is None
+    # the paper crops both sets and turns none
+    assert kind(keep=[0.7], crop=["source"]) is kind(outlier_ratio=[0.2], turn=[30.0]) is None
     # recorded pairs
-    assert published.table_for(outlier_ratios={0.0}, keeps={1.0}, deformations={"partner"}) is None
+    assert kind(deformation=["partner"]) is None
 
 
 def test_seconds_stand_below_where_they_are_wanted(tmp_path, monkeypatch):

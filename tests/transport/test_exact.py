@@ -314,3 +314,14 @@ def test_shares_are_what_the_plan_carries_of_each_point():
     # two points of the source beside one of the reference: the plan carries one of them
     lonely = partial_wasserstein([[0.0, 0.0], [9.0, 0.0]], [[0.1, 0.0], [0.2, 0.0], [8.0, 0.0]], distance=0.5)
     assert lonely.source_share.tolist() == [1.0, 0.0, 0.0] and lonely.reference_share.tolist() == [1.0, 0.0]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_threshold_beyond_all_costs_is_no_threshold(weighted):
+    draw = np.random.default_rng(2)
+    x, y = draw.normal(size=(30, 2)), draw.normal(size=(25, 2))
+    weights = (
+        {"reference_weights": draw.uniform(0.5, 2, 30), "source_weights": draw.uniform(0.5, 2, 25)} if weighted else {}
+    )
+    usual, far = (partial_wasserstein(x, y, distance=h, **weights) for h in (1e3, 1e16))
+    np.testing.assert_allclose(far.plan, usual.plan, atol=1e-9)

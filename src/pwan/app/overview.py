@@ -13,7 +13,7 @@ from pwan.app.tables import DIGITS
 from pwan.choices import ACCURACY_SHAPES
 from pwan.report.overview_figure import draw_overview
 from pwan.report.page import Link, Picture, Section, Table, spelled
-from pwan.report.published import NOISE, PARTIAL, PublishedTable
+from pwan.report.published import NOISE, PARTIAL, PublishedTable, table_for
 
 _TITLES = {"noise": "(a) Noise: outliers among the reference", "partial": "(b) Partial: both sets cropped by a plane"}
 _TABLES = {"noise": NOISE, "partial": PARTIAL}
@@ -49,12 +49,13 @@ def overview_section(found: Sequence[Results], figures: Path, views: Views) -> l
 
 
 def _panels(rows: pd.DataFrame, table: PublishedTable) -> dict[str, pd.DataFrame]:
-    """The rows of each shape that make curves: nothing varies but the figure's axis, and each trial is there once."""
+    """The rows of each shape that make curves: they are problems as the figure's, of which nothing but its axis varies,
+    and each trial is there once."""
     panels = {}
     for shape in ACCURACY_SHAPES:
         panel = rows[rows["shape"] == shape]
-        free = set(varying_axes(panel)) <= {table.axis, "seed"}
-        if len(panel) and free and not panel.duplicated([table.axis, "seed", "method", "trial"]).any():
+        same = set(varying_axes(panel)) <= {table.axis, "seed"} and table_for(panel) is table
+        if len(panel) and same and not panel.duplicated([table.axis, "seed", "method", "trial"]).any():
             panels[shape] = panel
     return panels
 

@@ -6,6 +6,7 @@ No Hydra here: a file's name may hold anything, and there is nothing to compose.
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 import traceback
@@ -195,7 +196,7 @@ def _split(arguments: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
         key, equals, value = argument.partition("=")
         if argument == "--sequence":
             given["sequence"] = True
-        elif equals and not Path(argument).exists():
+        elif equals and not os.path.exists(argument):  # also where it is too long to be a file's name
             given[key] = value
         elif argument.startswith("-"):
             raise ValueError(
@@ -216,6 +217,8 @@ def _with_pair(given: dict[str, Any], named: list[str]) -> dict[str, Any]:
     if len(named) > 2 and not {"source", "reference"} & given.keys():
         return {**given, "source": named[0], "reference": named[1:]}
     free = [name for name in ("source", "reference") if name not in given]
+    if free == ["reference"] and len(named) > 1:
+        return {**given, "reference": named}
     if len(named) > len(free):
         raise ValueError(f"{named[-1]!r} is one file too many: source and reference are named already")
     return {**given, **dict(zip(free, named, strict=False))}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 import re
 from collections.abc import Sequence
 from itertools import groupby, pairwise
@@ -78,11 +79,11 @@ def _meant(name: str) -> list[str]:
 
 
 def _is_list(text: str) -> bool:
-    return text.startswith("[") and text.endswith("]") and not Path(text).exists()
+    return text.startswith("[") and text.endswith("]") and not os.path.exists(text)
 
 
 def _is_pattern(name: str) -> bool:
-    return glob.has_magic(name) and not Path(name).exists()
+    return glob.has_magic(name) and not os.path.exists(name)
 
 
 def _by_numbers(name: str) -> list[tuple[int, int | str]]:

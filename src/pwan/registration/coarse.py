@@ -315,7 +315,7 @@ def _observers(
     if observer is None:
         return None, None, None
     kind, limited = resolve_kind(problem, settings.type)
-    steps = Schedule(resolve(settings, limited, kind)[0], None, None).total
+    steps = Schedule(resolve(settings, limited, kind)[0], None, None).total * len(pipeline.same_case(problem, settings))
     last = 0
 
     def coarse(progress: Progress, number: int) -> None:

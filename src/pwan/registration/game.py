@@ -94,7 +94,8 @@ class Game:
             self.transform.parameters, settings, self.energy, capturable=capturable
         )
         self.network_gradient = torch.zeros_like(self.network.parameters)
-        self.limit = ESCAPE * max(float(p.abs().max()) for p in (setup.reference, setup.transform.source))
+        places = setup.reference[..., : self.transform.dimension], setup.transform.source  # without attributes
+        self.limit = ESCAPE * max(float(p.abs().max()) for p in places)
 
     def turn(
         self,

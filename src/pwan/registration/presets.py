@@ -74,9 +74,12 @@ def weigh_the_same(problem: RegistrationProblem) -> Tensor:
 
 
 def _spacing(problem: RegistrationProblem) -> float:
-    """Of the references' points that the soft assignment takes, over the RMS radius; the mean of a batch."""
+    """Of the references' points that the soft assignment takes and that have a weight, over the RMS radius; the mean of
+    a batch."""
     each = []
-    for x in problem.reference.numpy():
+    for k, x in enumerate(problem.reference.numpy()):
+        if problem.reference_weights is not None:
+            x = x[problem.reference_weights[k].numpy() > 0]
         radius = float(np.sqrt(np.square(x - x.mean(0)).sum(1).mean()))
         each.append(median_spacing(x) / radius if radius > 0 else 1.0)
     taken = min(1.0, SOFT_POINTS / problem.source.shape[1])

@@ -92,7 +92,8 @@ def set_up(
     """
     check_ranks(problem, settings, place.ranks.size)
     check_normals(problem, settings)
-    source, reference = (quantise(points).to(place.dtype) for points in (problem.source, problem.reference))
+    sets = (problem.source, problem.source_weights), (problem.reference, problem.reference_weights)
+    source, reference = (quantise(*one).to(place.dtype) for one in sets)
     coherence, basis = None, None
     if settings.transform == "nonrigid":
         modes = settings.parametrisation == "modes"
@@ -169,13 +170,18 @@ def move_network(network: PotentialNetwork, device: torch.device, dtype: torch.d
         network.frequencies = network.frequencies.to(device, dtype)
 
 
-def quantise(points: Tensor) -> Tensor:
+def quantise(points: Tensor, weights: Tensor | None = None) -> Tensor:
     """Centred coordinates in float32, rounded to multiples of about 2^-16 of the RMS radius.
 
     The game amplifies the last bit of its input, and a far origin or another unit changes just that; this far below
-    any spacing the rounding hides it.
+    any spacing the rounding hides it. Of weights (B, n) only whether they are 0 counts.
     """
-    radius = points.square().sum(-1).mean(1).sqrt()  # (B,)
+    square = points.square().sum(-1)  # (B, n)
+    if weights is None:
+        radius = square.mean(1).sqrt()  # (B,)
+    else:  # a far point of weight 0 is not to coarsen the others
+        counted = (weights > 0).to(square)
+        radius = ((counted * square).sum(1) / counted.sum(1)).sqrt()
     grid = 2.0 ** (radius.log2().round() - 16)[:, None, None]
     return (points / grid).round().mul(grid).float()
 

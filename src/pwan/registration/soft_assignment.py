@@ -37,6 +37,7 @@ SAMPLES = 4
 SHARED = 0.85  # of the steps
 SOFTER = 0.3  # of the stiffness of PWAN's steps: what is left to do is small
 FEWEST = 100  # source points from which on what is next to nothing is left out, and float32 is enough
+HELD = 1e-2 * 2.0**24  # squared length of a point, in sigmas, up to which float32 leaves an exponent right to 1e-2
 LEAST = -80.0  # exponent: float32 holds smaller numbers too, but at a hundredth of the speed
 # near pairs alone are held:
 CUT = 5.0  # within so many sigmas
@@ -274,7 +275,7 @@ def _kernel(moved: Tensor, x: Tensor, sigma: float, rooms: Sequence[Tensor]) -> 
 
 
 def _all_pairs(moved: Tensor, x: Tensor, sigma: float, room: Tensor | None) -> tuple[Product, Product]:
-    if room is not None and moved.shape[1] >= FEWEST:
+    if room is not None and moved.shape[1] >= FEWEST and _near_enough(moved, x, sigma):
         kernel = _in_single(moved / sigma, x / sigma, room)
     else:
         kernel = torch.cdist(moved, x, compute_mode="donot_use_mm_for_euclid_dist").square_()
@@ -286,9 +287,15 @@ def _all_pairs(moved: Tensor, x: Tensor, sigma: float, room: Tensor | None) -> t
     return partial(product, kernel), partial(product, kernel.mT)
 
 
+def _near_enough(moved: Tensor, x: Tensor, sigma: float) -> bool:
+    """Whether float32 holds the exponents of :func:`_in_single`: they are differences of numbers of this size."""
+    largest = max(float(points.square().sum(-1).max()) for points in (moved, x))
+    return largest <= HELD * sigma**2  # false for NaN
+
+
 def _in_single(y: Tensor, x: Tensor, room: Tensor) -> Tensor:
     """exp(-d^2 / 2) in float32, written into ``room``, with the exponent <y, x> - |y|^2 / 2 - |x|^2 / 2 as one product.
-    Its error is some 1e-4, which the sum over many pairs hides."""
+    Its error is some 1e-4, which the sum over many pairs hides; it grows with the lengths, up to 1e-2 at ``HELD``."""
     y_half, x_half = (-0.5 * of_set.square().sum(-1, keepdim=True) for of_set in (y, x))
     left = torch.cat((y, y_half, torch.ones_like(y_half)), -1).float()
     right = torch.cat((x, torch.ones_like(x_half), x_half), -1).float()

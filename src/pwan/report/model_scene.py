@@ -10,7 +10,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from pwan.report.registered import REFERENCE, SOURCE
-from pwan.report.scene import BAR, coloured, layout
+from pwan.report.scene import BAR, coloured, layout, middle_of
 
 
 def mode_json(mean: np.ndarray, shapes: Sequence[np.ndarray], deviations: Sequence[float], faces: Any) -> str:
@@ -23,6 +23,8 @@ def mode_json(mean: np.ndarray, shapes: Sequence[np.ndarray], deviations: Sequen
         deviations: the slider's places; the last one is shown first.
         faces: (F, 3), or None.
     """
+    middle = middle_of(np.concatenate([mean, *shapes]))
+    mean, shapes = mean - middle, [shape - middle for shape in shapes]
     lengths = [np.linalg.norm(shape - mean, axis=1) for shape in shapes]
     traces = [coloured(shape, length, faces, "shape") for shape, length in zip(shapes, lengths, strict=True)]
     first = len(traces) - 1

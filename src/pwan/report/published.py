@@ -114,16 +114,17 @@ PRECISION = {
 TWO_GPUS = {100_000: 1.3, 700_000: 1.9}
 
 
-def table_for(*, outlier_ratios: set[float], keeps: set[float], deformations: set[str]) -> PublishedTable | None:
-    """The table whose kind of problem an experiment has: outliers and no crop, or crops and no outliers.
+def table_for(rows: pd.DataFrame) -> PublishedTable | None:
+    """The table whose kind of problem these rows have: outliers and no crop, or crops of both sets and no outliers.
 
-    Both are of random deformations; recorded pairs have nothing there.
+    Both are of random deformations, and nothing is turned; recorded pairs have nothing there.
     """
-    if deformations != {"random"}:
+    found = {name: set(rows[name]) for name in ("outlier_ratio", "keep", "deformation", "crop", "turn")}
+    if found["deformation"] != {"random"} or found["turn"] != {0.0}:
         return None
-    if keeps == {1.0} and outlier_ratios != {0.0}:
+    if found["keep"] == {1.0} and found["outlier_ratio"] != {0.0}:
         return NOISE
-    if outlier_ratios == {0.0}:
+    if found["outlier_ratio"] == {0.0} and found["crop"] == {"both"}:
         return PARTIAL
     return None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -55,6 +55,17 @@ def scene_json(
     """
     if not registrations:
         raise ValueError("the interactive view needs at least one registration")
+    for registration in registrations:
+        if registration.transformed.shape != source.shape or len(registration.reference_matched) != len(reference):
+            raise ValueError(
+                f"the result of {registration.method} has {registration.transformed.shape} moved points and "
+                f"{len(registration.reference_matched)} of the reference, but the problem has {source.shape} and "
+                f"{len(reference)}; its files belong to other settings"
+            )
+    everything = np.concatenate([source, reference, *([] if truth is None else [truth])])
+    middle = middle_of(everything)
+    everything, source, reference = everything - middle, source - middle, reference - middle
+    truth = None if truth is None else truth - middle
     views = [
         _View(
             "initial sets",
@@ -66,19 +77,18 @@ def scene_json(
         )
     ]
     for registration in registrations:
-        if registration.transformed.shape != source.shape or len(registration.reference_matched) != len(reference):
-            raise ValueError(
-                f"the result of {registration.method} has {registration.transformed.shape} moved points and "
-                f"{len(registration.reference_matched)} of the reference, but the problem has {source.shape} and "
-                f"{len(reference)}; its files belong to other settings"
-            )
+        unrefined = registration.unrefined
+        registration = replace(
+            registration,
+            transformed=registration.transformed - middle,
+            unrefined=None if unrefined is None else unrefined - middle,
+        )
         views += [
             _matched(registration, reference, truth),
             *_distances(registration, reference),
             *_potentials(registration, reference),
         ]
     first = 2 if distance_first and registrations[0].distance is not None else 1
-    everything = np.concatenate([source, reference, *([] if truth is None else [truth])])
     text = _figure(views, first, layout(everything, reference)).to_json()
     assert text is not None and "</" not in text
     return text
@@ -93,6 +103,9 @@ def frames_json(moved: np.ndarray, frames: Sequence[np.ndarray], names: Sequence
         names: of the frames, shown in the legend; the slider has their numbers, from 0.
     """
     most = max(FEWEST_IN_FRAME, FRAMES_LIMIT // len(frames))
+    everything = np.concatenate([*frames, moved[np.isfinite(moved).all(2)]])
+    middle = middle_of(everything)
+    moved, frames = moved - middle, [frame - middle for frame in frames]
     traces: list[Any] = []
     steps: list[dict[str, Any]] = []
     for number, (there, seen) in enumerate(zip(moved, frames, strict=True)):
@@ -104,7 +117,7 @@ def frames_json(moved: np.ndarray, frames: Sequence[np.ndarray], names: Sequence
         traces += pair
         visible = [at == number for at in range(len(frames)) for _ in pair]
         steps.append({"label": str(number), "method": "restyle", "args": [{"visible": visible}]})
-    shown = layout(np.concatenate([*frames, moved[np.isfinite(moved).all(2)]]), frames[0])
+    shown = layout(everything - middle, frames[0])
     text = (
         go.Figure(traces, shown)
         .update_layout(sliders=[{"steps": steps, "pad": {"b": 20}, "currentvalue": {"prefix": "frame "}}])
@@ -209,9 +222,15 @@ def _points(
     return kind(**columns, **more, visible=None if shown else "legendonly")
 
 
+def middle_of(points: np.ndarray) -> np.ndarray:
+    """(D,) of the box of all points (N, D). Views are about it: the page's float32 lacks the digits of far places."""
+    middle: np.ndarray = (points.max(0) + points.min(0)) / 2
+    return middle
+
+
 def layout(points: np.ndarray, reference: np.ndarray) -> go.Layout:
     """The same cube for every view, so that they can be compared; no axes; looked at as the reference stands."""
-    centre = (points.max(0) + points.min(0)) / 2
+    centre = middle_of(points)
     half = (points.max(0) - points.min(0)).max() / 2 * 1.02
     axis: dict[str, Any] = {"visible": False}
     ranges = [[float(c - half), float(c + half)] for c in centre]

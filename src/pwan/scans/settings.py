@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
 from pwan import methods
@@ -38,7 +38,8 @@ class ScanSettings:
         output: the folder for the results, made if it does not exist.
         mass: how many points of the source's file are to be matched (the paper's m). Give mass or distance, not both;
             with neither the mass is estimated.
-        distance: how far a point may be matched (the paper's h), in the reference's units.
+        distance: how far a point may be matched (the paper's h), in the reference's units. PWAN's methods move the
+            points by mass or distance, soft_assignment by the mass; of other results they say which points are matched.
         landmarks: a text file with a landmark (a known pair of points) a line, as numbers of points from 0 (source,
             reference and, if there, weight) or as positions (x,y,z,x,y,z); or two files of named points, of the source
             and of the reference, matched by name ("a.fcsv,b.fcsv" or a tuple): text, .fcsv, .mrk.json or .pp. Landmarks
@@ -157,7 +158,7 @@ class ScanSettings:
         file has the whole as its name."""
         if self.landmarks is None or isinstance(self.landmarks, tuple):
             return self.landmarks or ()
-        whole = "," not in self.landmarks or Path(self.landmarks).exists()
+        whole = "," not in self.landmarks or os.path.exists(self.landmarks)
         return (self.landmarks,) if whole else tuple(part.strip() for part in self.landmarks.split(","))
 
     def chosen(self) -> Any:

@@ -78,6 +78,7 @@ def _caps(cost: np.ndarray) -> list[float]:
 
 
 def _distance_plan(cost: np.ndarray, a: np.ndarray, b: np.ndarray, h: float, limit: int) -> np.ndarray:
+    h = min(h, 2 * float(cost.max()) + 1)  # beyond all costs h changes no plan, but would take their digits
     gain = np.minimum(cost - h, 0.0)  # (q, r); a pair farther apart than h is left out at no cost
     if not (gain < 0).any():
         return np.zeros_like(cost)

@@ -15,6 +15,7 @@ from pwan.app.tasks import check_loop, write_config
 from pwan.app.tasks._settings.dm_against_pdm import Settings
 from pwan.bench.cell import MethodEntry, trial_seed
 from pwan.bench.summary import write_table
+from pwan.files import save_arrays
 from pwan.methods import soft_assignment
 from pwan.problem import RegistrationResult, mean_squared_error
 from pwan.registration.settings import PwanSettings
@@ -69,7 +70,7 @@ def run(checked: Checked, settings: Settings, folder: Path) -> int:
     pictures.append(("ground truth", partners))
     frame = pd.DataFrame(lines)
     write_table(frame, folder / "summary.csv")
-    np.savez_compressed(folder / "points.npz", **arrays)  # type: ignore[arg-type]
+    save_arrays(folder / "points.npz", arrays)
     draw_clouds(
         pictures,
         f"{shape.name} ({shape.source}): matching all against matching a part",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -49,6 +48,7 @@ from pwan.bench.pictures import EXAMPLE
 from pwan.bench.rows import PACKED, Row, write_packed
 from pwan.bench.summary import NAME as SUMMARY
 from pwan.bench.summary import PAIRED, compare, summarise, write_table
+from pwan.files import save_bytes
 from pwan.problem import OK
 from pwan.report.accuracy_figure import draw_accuracy
 from pwan.report.cells_figure import draw_cells
@@ -101,7 +101,7 @@ def make_report(root: Path, settings: Settings) -> Path:
         for results, section, picture in zip(found, sections, drawn, strict=True):
             _collect(results, section, picture, target / results.folder.name)
         for one in (one for section in overview for one in section.pictures):
-            shutil.copyfile(one.path, target / one.path.name)
+            save_bytes(target / one.path.name, one.path.read_bytes())
     return root / PAGE
 
 
@@ -145,9 +145,7 @@ def _section(
     if not rows:
         return Section(name, made_by_task(folder), tables, others, files=configs, pictures_first=True)
 
-    table = table_for(
-        outlier_ratios=set(frame["outlier_ratio"]), keeps=set(frame["keep"]), deformations=set(frame["deformation"])
-    )
+    table = table_for(frame)
     ours = [
         Table(f"Summary: {len(rows)} trials; {_LINKS}", summary_table(results, root, views), digits=DIGITS),
         *([] if table is None else beside_paper(frame, table)),
@@ -178,27 +176,33 @@ def _section(
 def _collect(results: Results, section: Section, worst: Sequence[Picture], target: Path) -> None:
     """The results of an experiment as its folder in the project has them; a README there is left alone."""
     target.mkdir(parents=True, exist_ok=True)
-    for name in _COLLECTED:  # which this experiment need not have
-        (target / name).unlink(missing_ok=True)
+    renewed = set()  # of the files that an experiment need not have
     if results.rows:
+        renewed |= {"results.csv", PACKED}
         current = results.frame.to_dict("records")
         write_table(summarise(current), target / "results.csv")
         shown = set(results.frame["settings"])
         write_packed((row for row in results.rows if row["settings"] in shown), target / PACKED)
         paired = compare(current)
         if len(paired):
+            renewed.add(PAIRED)
             write_table(paired, target / PAIRED)
     elif (results.folder / SUMMARY).exists():
-        shutil.copyfile(results.folder / SUMMARY, target / "results.csv")
+        renewed.add("results.csv")
+        save_bytes(target / "results.csv", (results.folder / SUMMARY).read_bytes())
     numbers = published_numbers(results.folder.name)
     if numbers is not None:
         write_table(numbers, target / "paper.csv")
     pictures = [picture.path for picture in section.pictures if not picture.folded]
     panels = [path for path in pictures if path.stem.endswith("_examples")]
     if pictures:
-        shutil.copyfile((panels or pictures)[0], target / "figure.png")
+        renewed.add("figure.png")
+        save_bytes(target / "figure.png", (panels or pictures)[0].read_bytes())
     for picture in worst:
-        (target / "worst.png").write_bytes(fewer_colours(picture.path))  # a third of the size
+        renewed.add("worst.png")
+        save_bytes(target / "worst.png", fewer_colours(picture.path))  # a third of the size
+    for name in set(_COLLECTED) - renewed:
+        (target / name).unlink(missing_ok=True)
 
 
 def _is_part(path: Path, folder: Path) -> bool:
