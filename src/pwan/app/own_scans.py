@@ -217,7 +217,7 @@ def _with_pair(given: dict[str, Any], named: list[str]) -> dict[str, Any]:
     if len(named) > 2 and not {"source", "reference"} & given.keys():
         return {**given, "source": named[0], "reference": named[1:]}
     free = [name for name in ("source", "reference") if name not in given]
-    if free == ["reference"] and len(named) > 1:
+    if free == ["reference"] and len(named) > 1 and given["source"] not in named:
         return {**given, "reference": named}
     if len(named) > len(free):
         raise ValueError(f"{named[-1]!r} is one file too many: source and reference are named already")

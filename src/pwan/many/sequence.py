@@ -341,7 +341,7 @@ def _checked(
     shape = sets[0] if template is None else to_points("template", points_of(template))
     name = "frame 0" if template is None else "template"
     limits: dict[str, Any] = {
-        which: torch.tensor([options[which]], dtype=torch.float64)
+        which: torch.tensor([options[which]], dtype=torch.float64, device="cpu")
         for which in ("mass", "distance")
         if isinstance(options.get(which), Real) and options.get("source_weights") is None
     }  # of weighted points register knows more
