@@ -58,8 +58,7 @@ def in_one_move(path: Path) -> Iterator[Path]:
 
 def save_text(path: Path, text: str) -> None:
     """Write a text in one move."""
-    with in_one_move(path) as half:
-        half.write_text(text, encoding="utf-8")
+    save_bytes(path, text.encode())
 
 
 def save_bytes(path: Path, content: bytes) -> None:

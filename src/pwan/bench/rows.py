@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 import pwan
-from pwan.files import in_one_move, naming
+from pwan.files import in_one_move, naming, save_bytes
 from pwan.problem import RegistrationProblem, mean_squared_error
 
 Row = dict[str, Any]
@@ -91,8 +91,7 @@ def read_packed(path: Path) -> list[Row]:
 def write_packed(rows: Iterable[Row], path: Path) -> None:
     """Write the rows as JSON lines, compressed, in one move; the same rows give the same bytes."""
     lines = b"".join(json.dumps(row, allow_nan=False).encode() + b"\n" for row in rows)
-    with in_one_move(path) as half:
-        half.write_bytes(gzip.compress(lines, mtime=0))
+    save_bytes(path, gzip.compress(lines, mtime=0))
 
 
 def newest(rows: Iterable[Row]) -> list[Row]:

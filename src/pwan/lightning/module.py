@@ -102,21 +102,22 @@ class PwanModule(pl.LightningModule):
         if solver.finished:
             self.trainer.should_stop = True
         elif self.settings.tolerance and len(self.problem) > 1:
-            leaving = [k for k in registration.leaving() if k not in self._rows_left()]
+            leaving = sorted({*self._staying()} & {*registration.leaving()})
             if leaving:
                 self.left.append((leaving, registration.part(leaving)))
 
     def on_fit_end(self) -> None:
         """Refine, while the group and the device are there."""
-        staying = [k for k in range(len(self.problem)) if k not in self._rows_left()]
+        staying = self._staying()
         last = self.registration.part(staying) if self.left else self.registration
         parts = [*self.left, (staying, last)]
         results = [part.finish() for _, part in parts]
         self.result = merged([rows for rows, _ in parts], results) if self.left else results[0]
         self.registration.solver.ranks.leave()
 
-    def _rows_left(self) -> list[int]:
-        return [k for rows, _ in self.left for k in rows]
+    def _staying(self) -> list[int]:
+        left = {k for rows, _ in self.left for k in rows}
+        return [k for k in range(len(self.problem)) if k not in left]
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["registration"] = self.registration.state_dict()

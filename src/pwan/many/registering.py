@@ -20,8 +20,7 @@ from pwan.begin.start import Start
 from pwan.deformation.space import SpaceTransform
 from pwan.extras import needs
 from pwan.many.model import ShapeModel, shape_model
-from pwan.many.sequence import check_shared
-from pwan.many.settings import Moves, Onto
+from pwan.many.settings import Moves, Onto, check_shared
 from pwan.pool import Failure, Report, choose_workers, run_tasks
 from pwan.problem import OK
 from pwan.progress import counting_bar
@@ -198,10 +197,7 @@ def register_many(
         raise ValueError(f"no scan could be registered; {called[0]}: {failed[called[0]]}")
     missing = np.full_like(staying.points, np.nan)
     stacked = np.stack([missing if one is None else one for one in points])
-    found = [None if isinstance(one, Failure) else one for one in last]
-    results = tuple(None if one is None else one.result for one in found)
-    of_the_mean = moves == "template" and rounds > 1
-    transforms = tuple(None if one is None or of_the_mean else one.transform for one in found)
+    results, transforms = _parted(last, of_the_mean=moves == "template" and rounds > 1)
     return Corresponded(called, stacked, results, transforms, failed, model, rounds)
 
 
@@ -342,6 +338,15 @@ def _places(scan: _Set, found: _Found | Failure, moves: Moves) -> NDArray[np.flo
     if moves == "template":
         return np.asarray(result.transformed, dtype=np.float64)
     return nearest_places(np.asarray(result.reference), np.asarray(result.transformed), scan.points)
+
+
+def _parted(
+    last: Sequence[_Found | Failure], *, of_the_mean: bool
+) -> tuple[tuple[Registered[Any] | None, ...], tuple[SpaceTransform | None, ...]]:
+    """The results and the transforms of ``Corresponded``; those of a mean lead from where nobody has points."""
+    found = [None if isinstance(one, Failure) else one for one in last]
+    results = tuple(None if one is None else one.result for one in found)
+    return results, tuple(None if one is None or of_the_mean else one.transform for one in found)
 
 
 def _why(found: _Found | Failure) -> str:

@@ -25,6 +25,7 @@ from scipy.spatial import KDTree
 from pwan import api, methods
 from pwan.arrays import Points, faces_of, points_of, to_points
 from pwan.begin.landmark_start import start_towards
+from pwan.many.settings import check_shared
 from pwan.problem import OK, Observer, Progress, RegistrationProblem
 from pwan.progress import progress_bar
 from pwan.scans.settings import flexible
@@ -304,24 +305,6 @@ def _followed(
         transform=transform,
         result=result,
     )
-
-
-def check_shared(options: Mapping[str, Any], many: str, caller: str) -> None:
-    """Refuse what belongs to one set alone where ``many``, "source" or "reference", are several, each with points of
-    its own.
-
-    Raises:
-        ValueError: such an option.
-    """
-    one = [name for name in ("source_attributes", "reference_attributes") if options.get(name) is not None]
-    for name in (f"{many}_weights", f"{many}_faces"):
-        if options.get(name) is not None and not isinstance(options[name], str):
-            one.append(name)
-    if one:
-        raise ValueError(
-            f"{caller} has one {one[0]} for all sets, but it belongs to the points of one; leave it out, call "
-            "pwan.register for each, or give files, which hold it beside their points"
-        )
 
 
 def _checked(

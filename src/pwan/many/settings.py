@@ -1,7 +1,9 @@
-"""The settings of a study: a template's file and many scans' files. Nothing slow is imported here."""
+"""The settings of a study: a template's file and many scans' files; and what options of many sets may not hold. Nothing
+slow is imported here."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -103,3 +105,21 @@ def _other_role(name: str) -> str:
     """A setting's name of the other file."""
     role = next((role for role in ROLES if name.startswith(role)), None)
     return name if role is None else ROLES[1 - ROLES.index(role)] + name.removeprefix(role)
+
+
+def check_shared(options: Mapping[str, Any], many: str, caller: str) -> None:
+    """Refuse what belongs to one set alone where ``many``, "source" or "reference", are several, each with points of
+    its own.
+
+    Raises:
+        ValueError: such an option.
+    """
+    one = [name for name in ("source_attributes", "reference_attributes") if options.get(name) is not None]
+    for name in (f"{many}_weights", f"{many}_faces"):
+        if options.get(name) is not None and not isinstance(options[name], str):
+            one.append(name)
+    if one:
+        raise ValueError(
+            f"{caller} has one {one[0]} for all sets, but it belongs to the points of one; leave it out, call "
+            "pwan.register for each, or give files, which hold it beside their points"
+        )
